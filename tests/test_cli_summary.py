@@ -83,12 +83,46 @@ def test_three_hundred_columns_make_a_few_lines() -> None:
 
 def test_columns_that_represent_few_of_their_rows_are_listed_by_what_became_of_the_others() -> None:
     note = "kept, but this share of rows has rarer values, which become 'other'"
-    notes = {name: {"note": note, "share": share} for name, share in (("a", 0.8), ("b", 0.3))}
+    notes = {
+        "a": {"note": note, "share": 0.8, "interval": [0.712, 0.9]},
+        "b": {"note": note, "share": 0.3},
+    }
     drafted = Schema([SEX], released={"mechanisms": [{"purpose": "x"}], "notes": notes})
     first, second, third = summarize(drafted)
-    assert first == "All 1 columns are kept." and second == f"  'a' (80%), 'b' (30%): {note}"
+    assert first == "All 1 columns are kept." and second.endswith(f"'b' 30%: {note}")
+    assert second.startswith("  'a' about 80% (95%: 71% to 90%), ")
     assert third.startswith("To keep more")
     assert summarize(Schema([SEX])) == [first]
+
+
+@pytest.mark.parametrize(
+    ("shares", "alike"), [((0.4,), False), ((0.3, 0.5, 0.9), False), ((0.3, 0.5, 0.9), True)]
+)
+def test_the_interval_holds_the_share_of_rows_that_a_column_does_not_represent(
+    shares: tuple[float, ...], alike: bool
+) -> None:
+    """Whether the same rows have rare values in all columns or others in each."""
+    rng = np.random.default_rng(0)
+    rows = 2_000
+    texts = ["".join(letters) for letters in rng.choice([*"aeioulmnst"], (rows, 8))]
+    places = np.tile(np.arange(rows) / rows, (len(shares), 1))
+    for place in places if not alike else ():
+        rng.shuffle(place)
+    table = pd.DataFrame(
+        {
+            f"c{j}": np.where(places[j] < share, texts, "common").astype(object)
+            for j, share in enumerate(shares)
+        }
+    )
+    intervals = []
+    for seed in range(8):
+        schema = draft_on_ledger(table, 0.25, Ledger(1.0, 1e-5), random_state=seed)
+        notes = (schema.released or {})["notes"]
+        real = dict(zip(table.columns, shares, strict=True))
+        intervals += [(real[name], *note["interval"]) for name, note in notes.items()]
+    holds = [low <= share <= high for share, low, high in intervals]
+    assert sum(holds) >= 0.9 * len(holds)
+    assert max(high - low for _, low, high in intervals) < (0.1 if len(shares) == 1 else 0.6)
 
 
 @pytest.mark.parametrize("reason", sorted(IDENTIFIERS))

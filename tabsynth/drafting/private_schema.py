@@ -75,6 +75,7 @@ from tabsynth.privacy.accounting.mechanisms import THRESHOLD_SHARE, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact_of, new_name, note_passed
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.privacy.noise import samplers
+from tabsynth.privacy.noise.counts import share_interval
 from tabsynth.schema.column import Column, is_supported
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 from tabsynth.tables.frames import declared_types, to_pandas
@@ -395,6 +396,8 @@ class _Draft:
             if isinstance(draft, TextDraft):
                 draft.ordered = categories is not None
             draft.rows = sum(if_clear(n, clear) for form, n in numbers.items() if form != NULL)
+            clear_formats = sum(n > clear for form, n in counted.items() if form != NULL)
+            draft.noise = std * rows * math.sqrt(clear_formats)
             for fact in ("nulls",) if categories else ("kind", "dtype", "nulls"):
                 draft.source(fact, purpose)
             drafts[name] = draft
@@ -444,8 +447,9 @@ class _Draft:
         for question, noisy in counts:
             rest = float(noisy[0])
             most = math.sqrt(len(counts)) * (max(0.0, rest) + LIMIT * std)
-            unreleased = Rest(rest * divisor, std * divisor, most, rest > CLEAR * std)
-            drafts[question.column].learn_rest(unreleased, purpose)
+            draft, is_clear = drafts[question.column], rest > CLEAR * std
+            share = _share_interval(rest, std, math.sqrt(len(counts)), total, draft)
+            draft.learn_rest(Rest(rest * divisor, std * divisor, most, is_clear, share), purpose)
 
     def _different(self, drafts: Mapping[str, ColumnDraft]) -> bool:
         """Release how many different values some columns have; return whether there are such columns.
@@ -546,3 +550,18 @@ class _Draft:
         questions = [replace(q, values=v) for q, v in zip(questions, labels, strict=True)]
         noisy = [samplers.noisy(s, std * scale, self._bits, whole=True) / scale for s in sums]
         return list(zip(questions, noisy, strict=True)), std
+
+
+def _share_interval(
+    rest: float, std: float, largest_root: float, total: float, draft: ColumnDraft
+) -> tuple[float, float]:
+    """Return the 95% interval of the share of rows whose value was not released, from the noisy sum of their weights.
+
+    A row that is in the sums of k columns has weight 1/√k, and which k the rows of one column have is not known. Their number is
+    at least the sum of their weights. It is at most √k times that for the largest k, and by the inequality of Cauchy and Schwarz
+    at most the root of that sum times the ``total`` of all sums, which is the sum of √k over all rows.
+    """
+    factor = min(largest_root, math.sqrt(max(1.0, total / rest))) if rest > 0 else largest_root
+    low, _ = share_interval(rest, std, draft.rows, draft.noise)
+    _, high = share_interval(factor * rest, factor * std, draft.rows, draft.noise)
+    return low, high

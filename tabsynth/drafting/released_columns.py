@@ -63,12 +63,15 @@ class Rest:
         A number that they are unlikely to be above.
     clear : bool
         Whether their number is clear of noise.
+    share : tuple of float
+        The 95% interval of their share of the rows with a value.
     """
 
     rows: float
     noise: float
     most: float
     clear: bool
+    share: tuple[float, float] = (0.0, 1.0)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -77,8 +80,8 @@ class ColumnDraft:
 
     Attributes
     ----------
-    rows : float
-        Noisy number of rows with a value.
+    rows, noise : float
+        Noisy number of rows with a value, and the standard deviation of its noise.
     unreleased : Rest
         Rows with a value that was not released; unknown until they were counted.
     """
@@ -88,6 +91,7 @@ class ColumnDraft:
     nulls: bool
     null_values: tuple[str, ...]
     rows: float = 0.0
+    noise: float = 0.0
     unreleased: Rest = Rest(0.0, 0.0, math.inf, True)
     sources: dict[str, list[str]] = field(default_factory=dict)
 
@@ -147,16 +151,20 @@ class ColumnDraft:
         return column
 
     def note(self, column: Column) -> JsonObject | None:
-        """Return what a person must know of a column that is kept: a clause, and the share of rows that it is about."""
-        rows, note = self.unreleased.rows, self._note_of_unreleased(column)
+        """Return what a person must know of a column that is kept: a clause, the share of rows that it is about, and its interval."""
+        unreleased, all_rows = self.unreleased, max(1.0, self.rows)
         if has_one_value(column) and self._may_hide_values:
-            rows, note = (
-                self.unreleased.most,
-                "kept with one value, which up to this share of rows lack",
-            )
-        elif note is None or not self.unreleased.clear or rows <= TOLD * self.rows:
+            note = "kept with one value, which up to this share of rows lack"
+            return {"note": note, "share": round(min(1.0, unreleased.most / all_rows), 2)}
+        note_of_unreleased = self._note_of_unreleased(column)
+        told = unreleased.clear and unreleased.rows > TOLD * self.rows
+        if note_of_unreleased is None or not told:
             return None
-        return {"note": note, "share": round(min(1.0, rows / max(1.0, self.rows)), 2)}
+        return {
+            "note": note_of_unreleased,
+            "share": round(min(1.0, unreleased.rows / all_rows), 4),
+            "interval": [round(end, 4) for end in unreleased.share],
+        }
 
     def _note_of_unreleased(self, column: Column) -> str | None:
         """Return what becomes of values that were not released; None if they are kept otherwise."""

@@ -7,6 +7,7 @@ from tabsynth._validate import quote
 from tabsynth.drafting.budget import draft_share
 from tabsynth.drafting.identifiers import IDENTIFIERS
 from tabsynth.drafting.released_columns import AT_THIS_BUDGET, TOO_FEW_VALUES
+from tabsynth.privacy.noise.counts import stated_share
 from tabsynth.schema.linked import SchemaLike, read_table_schema
 from tabsynth.schema.schema import Schema
 
@@ -48,7 +49,9 @@ def summarize(
     lines += [f"  {line}" for line in group_reasons(schema.left_out)]
     notes: dict[str, list[str]] = {}
     for name, item in (schema.released or {}).get("notes", {}).items():
-        notes.setdefault(item["note"], []).append(f"{quote(name)} ({item['share']:.0%})")
+        ends = item.get("interval")  # a share that is an upper bound has none
+        share = f"{item['share']:.0%}" if ends is None else stated_share(item["share"], ends, 0)
+        notes.setdefault(item["note"], []).append(f"{quote(name)} {share}")
     lines += [f"  {list_names(columns)}: {note}" for note, columns in notes.items()]
     if schema.rules:
         lines.append(f"{len(schema.rules)} rules between columns hold in all synthetic rows:")
