@@ -50,8 +50,8 @@ def summarize(
     notes: dict[str, list[str]] = {}
     for name, item in (schema.released or {}).get("notes", {}).items():
         ends = item.get("interval")  # a share that is an upper bound has none
-        share = f"{item['share']:.0%}" if ends is None else stated_share(item["share"], ends, 0)
-        notes.setdefault(item["note"], []).append(f"{quote(name)} {share}")
+        stated = f"{item['share']:.0%}" if ends is None else stated_share(item["share"], ends, 0)
+        notes.setdefault(item["note"], []).append(f"{quote(name)} {stated}")
     lines += [f"  {list_names(columns)}: {note}" for note, columns in notes.items()]
     if schema.rules:
         lines.append(f"{len(schema.rules)} rules between columns hold in all synthetic rows:")
