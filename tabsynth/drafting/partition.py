@@ -16,6 +16,7 @@ CLEAR_CELL = 4.0  # standard deviations of its noise: the largest cell above is 
 # Standard deviations of the noise of a run of n cells outside of the ends, above which they are taken in: the first and √n times the
 # second. The longest of many runs would else be the one with most noise.
 RUN, ROOT = 2.5, 0.5
+CERTAIN = 6.0  # standard deviations of the noise of cells from an end on, below which they are asked for again
 PART = 2.5  # standard deviations of noise that each part of a split cell should have
 MOST_PARTS = 10
 MANTISSAS = (1, 2, 5)
@@ -97,7 +98,10 @@ class Partition:
         self.asked = np.ones(len(self.edges) - 1, dtype=bool)
         if ends is None:
             return
-        self.asked[ends[0] : ends[1] + 1] = False
+        within = slice(ends[0], ends[1] + 1)
+        estimates, variances = self.estimates[within], np.square(self._deviations()[within])
+        self.asked[within] = _uncertain(estimates, variances)
+        self.asked[within] |= _uncertain(estimates[::-1], variances[::-1])[::-1]
         width = self._width(self.edges[ends[0]], self.edges[ends[1] + 1])
         for cell in sorted(set(ends), reverse=True):
             low, high = self.edges[cell], self.edges[cell + 1]
@@ -141,6 +145,11 @@ class Partition:
 def _replaced(of_cells: np.ndarray, cell: int, parts: np.ndarray) -> np.ndarray:
     """Return an array whose last axis is of cells, with several in place of one."""
     return np.concatenate([of_cells[..., :cell], parts, of_cells[..., cell + 1 :]], axis=-1)
+
+
+def _uncertain(estimates: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Return the first cells, as long as it is not certain that they have rows, all together."""
+    return np.cumsum(estimates) < CERTAIN * np.sqrt(np.cumsum(variances))
 
 
 def _reach(estimates: np.ndarray, deviations: np.ndarray) -> int:

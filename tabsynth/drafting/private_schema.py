@@ -256,8 +256,8 @@ def draft_on_ledger(
         decimal=draft.decimal,
         **design.parameters(),
     )
-    lines = summarize(schema, ledger.epsilon, ledger.delta)
-    if len(lines) > 1:
+    if left_out or draft.notes:
+        lines = summarize(schema, ledger.epsilon, ledger.delta)
         warnings.warn("\n".join(lines), DraftWarning, stacklevel=3)
     return schema
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from tabsynth._validate import quote
 from tabsynth.drafting.budget import draft_share
+from tabsynth.drafting.catalogue import CATALOGUE
 from tabsynth.drafting.identifiers import IDENTIFIERS
 from tabsynth.drafting.released_columns import AT_THIS_BUDGET, TOO_FEW_VALUES
 from tabsynth.privacy.noise.counts import stated_share
@@ -38,7 +39,7 @@ def summarize(
     Returns
     -------
     list of str
-        One line alone where all columns are kept and represent nearly all rows, and no rule was found.
+        One line alone where all columns are kept and represent nearly all rows, no rule was found, and the catalogue gave nothing.
     """
     schema = read_table_schema(schema)
     names = schema.names_left_out
@@ -53,6 +54,13 @@ def summarize(
         stated = f"{item['share']:.0%}" if ends is None else stated_share(item["share"], ends, 0)
         notes.setdefault(item["note"], []).append(f"{quote(name)} {stated}")
     lines += [f"  {list_names(columns)}: {note}" for note, columns in notes.items()]
+    known = [
+        f"{quote(c.name)} ({c.source.removeprefix(CATALOGUE)})"
+        for c in schema.columns
+        if c.source is not None and c.source.startswith(CATALOGUE)
+    ]
+    if known:
+        lines.append(f"From the catalogue of public facts, by name or value: {list_names(known)}.")
     if schema.rules:
         lines.append(f"{len(schema.rules)} rules between columns hold in all synthetic rows:")
         lines += [f"  {rule.text}" for rule in schema.rules[:MOST_RULES]]
