@@ -19,6 +19,7 @@ DRAFT = (
     *(f"schema: values of columns, round {number}" for number in range(1, 6)),
     "schema: values that are not released",
 )
+DIFFERENT = "schema: numbers of different values"  # which some drafts charge besides
 
 
 @dataclass(frozen=True, kw_only=True)

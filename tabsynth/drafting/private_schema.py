@@ -70,6 +70,7 @@ from tabsynth.drafting.released_numbers import draft_of
 from tabsynth.drafting.summary import group_reasons, summarize
 from tabsynth.encoding.rows import key_of, names_of, rows_within_bound
 from tabsynth.errors import DraftWarning, InputError
+from tabsynth.methods import DIFFERENT
 from tabsynth.privacy.accounting.accountants import RENYI, gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import THRESHOLD_SHARE, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact_of, new_name, note_passed
@@ -473,17 +474,16 @@ class _Draft:
             present = [columns[name].values.notna().sum() for name in names]
             return questions, [np.array([number * weight]) for number in present]
 
-        purpose = "schema: numbers of different values"
         counts, std = self._release_sums(
-            purpose,
+            DIFFERENT,
             self._budget.mechanism(DIFFERENT_SHARE),
-            "numbers of different values, each weighed by the number of columns",
+            "numbers of different values, with weights of L2 norm 1 over the columns",
             sums,
         )
         each = weight / self._budget.scale
         for question, noisy in counts:
             draft = drafts[question.column]
-            draft.learn(question, noisy / each, std / each, noisy > 0, purpose)
+            draft.learn(question, noisy / each, std / each, noisy > 0, DIFFERENT)
         return True
 
     def _release(

@@ -24,6 +24,7 @@ from tabsynth.methods import (
     CLASS_VOTES,
     COUNT,
     CRITIC,
+    DIFFERENT,
     DRAFT,
     JOINT,
     LINKED,
@@ -87,12 +88,13 @@ DRAFTED = (
     "rows, each with weights of L2 norm 1 over its values",
     "units, each with weights of L2 norm 1 that its rows share",
 )
+OF_DIFFERENT = "numbers of different values, with weights of L2 norm 1 over the columns"
 COUNTS, RULES, NORM = ("counts", "weighted counts"), "scores of candidate rules", "gradient norm"
 # The most that one unit of privacy adds, in each unit that a fit states: of its rows, its weight and √sets of counts. RULES
 # have no sensitivity, and of a gradient the clipping bound is the sensitivity.
 CONTRIBUTIONS: dict[str, Callable[[float, float, float], float]] = {
     **dict.fromkeys(("rows", SETS, SCORED, SIGNED), lambda rows, bound, root: float(rows)),
-    **dict.fromkeys(("units", *DRAFTED), lambda rows, bound, root: 1.0),
+    **dict.fromkeys(("units", *DRAFTED, OF_DIFFERENT), lambda rows, bound, root: 1.0),
     "counts": lambda rows, bound, root: rows * root,
     "weighted counts": lambda rows, bound, root: bound * root,
     "weights": lambda rows, bound, root: bound,
@@ -102,6 +104,7 @@ CONTRIBUTIONS: dict[str, Callable[[float, float, float], float]] = {
 # By purpose; a purpose of a method that is not here may have any of them.
 UNITS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(DRAFT, DRAFTED),
+    DIFFERENT: (OF_DIFFERENT,),
     **dict.fromkeys((TABLES, JOINT), (SETS,)),
     ONE_WAY: (SETS, *COUNTS),
     "scores of pairs": (SCORED,),
