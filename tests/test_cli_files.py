@@ -268,6 +268,7 @@ def test_a_table_whose_every_column_is_an_identifier(tmp_path):
 
 def test_options_that_do_not_go_with_the_table(folder):
     (folder / "parts").mkdir()
+    pd.DataFrame({"a": [1]}).to_parquet(folder / "parts" / "1.parquet")
     fit = ("fit", "parts", "--schema", "schema.json", "--epsilon", 1, "-o", "m")
     refused(*fit, "--sep", ";", cwd=folder, says="folder of Parquet files takes no --sep")
     refused(*FIT, "--epsilon", 1, "--sheet", "one", cwd=folder, says="takes --sheet")
