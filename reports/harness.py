@@ -51,7 +51,7 @@ def add_rows(path: Path, rows: Mapping[str, Row]) -> None:
         fcntl.flock(folder, fcntl.LOCK_EX)  # until it is closed
         merged = sorted((load_rows(path) | dict(rows)).items())
         lines = [f"{_json(key)}: {_json(row)}" for key, row in merged]
-        write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
+        write_text(path, "{\n" + ",\n".join(lines) + "\n}\n", overwrite=True)
     finally:
         os.close(folder)
 
@@ -145,7 +145,7 @@ class Study:
     def write(self) -> None:
         """Write the page and draw the plots."""
         rows = self.rows()
-        write_text(self.script.with_name(self.document), self.page(rows))
+        write_text(self.script.with_name(self.document), self.page(rows), overwrite=True)
         if self.draw is not None:
             self.draw(rows, self.script.parent)
 

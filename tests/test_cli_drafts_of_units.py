@@ -81,7 +81,7 @@ def test_a_fit_without_a_schema_protects_the_unit(folder):
     ("words", "says"),
     [
         ((*FIT, "--unit", "patient"), "--unit goes with --max-rows-per-unit; declare both"),
-        ((*FIT, "--max-weight", 3), "has --max-weight and no weight"),
+        ((*FIT, "--max-weight", 3), "--max-weight goes with --weight"),
         ((*FIT, *UNIT[2:], "--unit", "who"), "lacks column 'who', the unit of the schema"),
         ((*FIT, "--schema", "s.json", *UNIT), "--unit goes without --schema"),
         ((*FIT, "--schema", "s.json", *WEIGHT), "--weight goes without --schema"),

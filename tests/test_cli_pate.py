@@ -93,7 +93,10 @@ def test_the_networks_of_pate_acgan(folder):
         (("--set", "class_column=age"), "numeric"),
         (("--set", "class_column=sex", "--set", "mode=D"), "mode"),
         (("--set", "class_column=sex", "--set", "teacher_count=0"), "teacher_count"),
-        (("--set", "class_column=sex", "--set", "teacher_count=900", "--rows", "400"), "rows=400"),
+        (
+            ("--set", "class_column=sex", "--set", "teacher_count=900", "--rows", "400"),
+            "--rows 400",
+        ),
         (("--set", "class_column=sex", "--set", "teachers=paper"), ["teachers", "networks"]),
     ],
 )

@@ -321,7 +321,18 @@ def test_a_published_report_of_weights(folder):
     few = MargNetConfig(components=40, steps=100, hidden=(16,), latent_dim=8)
     model = MargNet(schema, epsilon=40.0, rows=160, config=few).fit(people)
     model.save(folder / "model")
-    run("sample", "model", "-n", 90, "-o", "made.csv", "--weights", "population", cwd=folder)
+    run(
+        "sample",
+        "model",
+        "-n",
+        90,
+        "-o",
+        "made.csv",
+        "--weights",
+        "population",
+        "--overwrite",
+        cwd=folder,
+    )
     words = (*WORDS, "--epsilon", 30)
     done = run(*words, "--weight", "PWGTP", "-o", "out", cwd=folder)
     assert "Population of the training table: " in done.stdout

@@ -205,7 +205,7 @@ def main() -> None:
         evidence.set_modules(record, row, module_hashes.of(evidence.imported_modules()))
         rows = {**AUDITS.rows(record), name: row}
         record["audits"] = {name: rows[name] for name in measured if name in rows}
-        write_text(options.out, evidence.text_of(AUDITS, record))
+        write_text(options.out, evidence.text_of(AUDITS, record), overwrite=True)
         evidence.clear_line()
         for result in results:
             print(f"{name}, {result['part']}: {result['sentence']}", flush=True)

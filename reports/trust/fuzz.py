@@ -120,7 +120,9 @@ def main() -> int:
                 options.out, options.inputs, options.seed
             )  # another process may have added
             evidence.set_modules(record, row, module_hashes.of(names))
-            write_text(options.out, evidence.text_of(FUZZ, together(record, name, row)))
+            write_text(
+                options.out, evidence.text_of(FUZZ, together(record, name, row)), overwrite=True
+            )
             evidence.clear_line()
             print(name, json.dumps(tally.to_dict()), flush=True)
             for finding in tally.findings[:20]:

@@ -431,7 +431,7 @@ def main() -> None:
         record = evidence.read(options.out)  # another process may have added to it
         evidence.set_modules(record, row, modules)
         record = together(record, {**KILL_POINTS.rows(record), f"{method}, {way}": row})
-        write_text(options.out, evidence.text_of(KILL_POINTS, record))
+        write_text(options.out, evidence.text_of(KILL_POINTS, record), overwrite=True)
     if written:
         print(evidence.sentence(KILL_POINTS, record, module_hashes.before))
 

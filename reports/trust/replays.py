@@ -185,7 +185,7 @@ def main() -> None:
         evidence.set_modules(record, row, modules)
         record["systems"][name] = row
         restarted.discard(name)
-        write_text(options.output, evidence.text_of(REPLAYS, record))
+        write_text(options.output, evidence.text_of(REPLAYS, record), overwrite=True)
     cells = [cell for row in record["systems"].values() for cell in row["neighbours"].values()]
     failed = sum(cell["runs"] - cell["passed"] for cell in cells)
     print(f"{sum(cell['runs'] for cell in cells)} replays, {failed} failed")

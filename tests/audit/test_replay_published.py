@@ -1,5 +1,7 @@
 """R1 of evaluations that claim to be private: the charged report."""
 
+import re
+
 import pandas as pd
 import pytest
 import torch
@@ -50,7 +52,7 @@ def test_a_charged_report_that_tells_more_is_caught(
     monkeypatch.setattr(charged, "total_gap", lambda *given: 10 * real(*given))
     result = replay_published(pair.table, pair.neighbour, made, SCHEMA, epsilon=1.0)
     assert result.first_difference is not None
-    assert result.first_difference.startswith("mechanism 2 (report): its input moved by ")
+    assert re.match(r"mechanism \d \(report\): its input moved by ", result.first_difference)
     monkeypatch.undo()
     monkeypatch.setattr(charged, "exact", lambda account, values, stds: values)
     result = replay_published(pair.table, pair.neighbour, made, SCHEMA, epsilon=1.0)

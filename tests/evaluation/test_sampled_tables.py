@@ -116,7 +116,7 @@ def test_a_report_states_what_was_sampled(tmp_path: Path) -> None:
     assert measured["sampled"]["rows"] == {"train": [300, 900], "synthetic": [300, 700]}
     assert all(0 < d["standard_error"] < 0.1 for d in measured["sampled"]["distances"])
     assert "300 of 900 rows" in (tmp_path / "out" / "report.html").read_text()
-    done = CliRunner().invoke(app, [*map(str, words), "--epsilon", "1"])
+    done = CliRunner().invoke(app, [*map(str, words), "--epsilon", "1", "--overwrite"])
     assert done.exit_code == 2 and "--epsilon is of whole tables" in done.stderr
     few = EvaluationConfig(m=5, k=(1,))
     whole = evaluate(table, make_people(700, seed=1), schema=schema, config=few)

@@ -129,5 +129,5 @@ def page(report, folder):
         return DRAWN[repr(item)]
 
     with mock.patch.object(one_table, "marginal_figure", once):
-        report.to_html(folder / "report.html")
+        report.to_html(folder / "report.html", overwrite=True)
     return (folder / "report.html").read_text("utf-8")

@@ -24,7 +24,7 @@ def test_a_schema_of_0_2_is_read(name: str, tmp_path: Path) -> None:
     path.write_text(json.dumps(STORED[name]["file"]), "utf-8")
     schema = kind.load(path)
     assert schema.fingerprint() == STORED[name]["fingerprint"]
-    schema.save(path)
+    schema.save(path, overwrite=True)
     assert kind.load(path).fingerprint() == STORED[name]["fingerprint"]
 
 

@@ -93,7 +93,9 @@ def test_a_model_whose_schema_is_small_and_whose_codes_are_not(tmp_path: Path) -
     width = sum(int(str(column["bins"])) for column in columns)
     fingerprint = Schema.from_dict(facts["schema"]).fingerprint()
     facts["facts"]["public"]["schema_sha256"] = fingerprint
-    write_model(tmp_path / "m", facts, {"probabilities": torch.full((1, width), 1 / 4_000)})
+    write_model(
+        tmp_path / "m", facts, {"probabilities": torch.full((1, width), 1 / 4_000)}, overwrite=True
+    )
     with pytest.raises(TabsynthError, match="one-hot codes of all columns take too much memory"):
         load(tmp_path / "m")
 
@@ -109,7 +111,7 @@ def test_a_model_whose_schema_is_small_and_whose_codes_are_not(tmp_path: Path) -
 def test_weights_that_are_no_probabilities(values: Any, says: str, tmp_path: Path) -> None:
     facts, weights = read_model(a_model(tmp_path / "m"))
     facts.pop("format")
-    write_model(tmp_path / "m", facts, {"probabilities": torch.tensor(values)})
+    write_model(tmp_path / "m", facts, {"probabilities": torch.tensor(values)}, overwrite=True)
     with pytest.raises(FileFormatError, match=says):
         load(tmp_path / "m")
     counts = {"measured.counts", "measured.pairs", "measured.triples"}
@@ -239,7 +241,7 @@ def test_a_certificate_whose_drafted_columns_are_no_list(drafted: Any, tmp_path:
     facts, weights = read_model(a_model(tmp_path / "m"))
     facts.pop("format")
     facts["facts"]["public"]["drafted"] = drafted
-    write_model(tmp_path / "m", facts, weights)
+    write_model(tmp_path / "m", facts, weights, overwrite=True)
     load(tmp_path / "m").sample_to(tmp_path / "t.csv", 3)
     with pytest.raises(FileFormatError, match=r"public\.drafted"):
         verify(tmp_path / "t.csv")

@@ -106,7 +106,7 @@ def test_what_would_exceed_the_limit_is_refused_before_the_draft(
     other = project.parent / "gaussian"
     ProjectLedger.create(other, epsilon=9.0, composition="gaussian")
     before = other.read_bytes()
-    with pytest.raises(BudgetError, match="composition renyi"):
+    with pytest.raises(BudgetError, match="composition='renyi'"):
         small(config=wgan(rate=0.5)).set_params(schema=None).fit(table, ledger=other)
     assert other.read_bytes() == before and len(reads) == count
 

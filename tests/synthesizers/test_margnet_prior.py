@@ -380,6 +380,6 @@ def test_the_private_table_is_no_public_one() -> None:
     """The same object is refused, which reads no row and spends nothing."""
     table = frame(30, 1)
     model = MargNet(SCHEMA, epsilon=1.0, public=table, public_source="x")
-    with pytest.raises(InputError, match="public is the private table itself"):
+    with pytest.raises(InputError, match="public= is the private table itself"):
         model.fit(table)
     assert not hasattr(model, "ledger_")

@@ -234,7 +234,7 @@ def test_weights_that_do_not_fit(bad: str, held: bytes, tmp_path: Path) -> None:
         assert "checksum" in refused(path, FileFormatError)
         weights[name][0, 0] = float(bad)
         with pytest.raises(InputError, match="not finite"):
-            write_model(tmp_path / "n", facts, weights)
+            write_model(tmp_path / "n", facts, weights, overwrite=True)
         assert not (tmp_path / "n").exists()
         return
     if bad == "shape":
@@ -247,7 +247,7 @@ def test_weights_that_do_not_fit(bad: str, held: bytes, tmp_path: Path) -> None:
         weights[name] = torch.zeros(0)
     else:
         weights = {}
-    write_model(path, facts, weights)
+    write_model(path, facts, weights, overwrite=True)
     refused(path, FileFormatError)
 
 

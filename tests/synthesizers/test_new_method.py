@@ -193,9 +193,9 @@ def test_its_fixture_makes_the_fits_of_a_black_box_audit(
 
 
 def test_a_kind_of_audit_that_it_lacks_is_refused_with_the_reason(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="because a made-up reason; take --kind replay or black"):
+    with pytest.raises(InputError, match="because a made-up reason; take kind=replay or black"):
         tabsynth.audit(NAME, 1.0, folder=tmp_path, kinds=["one-run"])
-    with pytest.raises(InputError, match="has no white-box audit; take --kind"):
+    with pytest.raises(InputError, match="has no white-box audit; take kind="):
         tabsynth.audit(NAME, 1.0, folder=tmp_path, kinds=["white-box"])
 
 

@@ -420,7 +420,7 @@ def test_from_a_file_to_a_weighted_sample(files) -> None:
     schema["columns"].append(column)
     (files / "plain.json").write_text(json.dumps(schema))
     with_design(Schema.load(files / "plain.json"), weight="w", max_weight=300.0).save(
-        files / "s.json"
+        files / "s.json", overwrite=True
     )
     assert Schema.load(files / "s.json").fingerprint() == SCHEMA.fingerprint()
     said = run(*WORDS, "-o", "m", "--count", "clipped", cwd=files).stdout

@@ -69,8 +69,8 @@ def test_what_is_found_holds_in_every_synthetic_row(model: MargNet, sample: pd.D
 def test_lengths_of_stays_are_those_of_the_rows(sample: pd.DataFrame) -> None:
     """An order alone would leave them to the cells of the dates, which are weeks long."""
     real, synthetic = days(stays()), days(sample)
-    for quantile in (0.25, 0.5, 0.75, 0.95):
-        assert abs(synthetic.quantile(quantile) - real.quantile(quantile)) <= 2
+    for quantile, most in ((0.25, 2), (0.5, 2), (0.75, 2), (0.95, 4)):
+        assert abs(synthetic.quantile(quantile) - real.quantile(quantile)) <= most
 
 
 def test_the_schema_says_which_rules_were_released(model: MargNet) -> None:
