@@ -41,8 +41,8 @@ def plan(request: PlanRequest, grid: PlanGrid, design: PlanDesign, settings: Set
     """Show the noise and the number of labels that a privacy budget allows, without a table.
 
     With --columns, show how many columns a fit without a schema keeps; with --bounds, what several bounds of the rows of a
-    unit cost; with --caps, what several largest weights cost; with --table, the error of the cells of a table. With --max-advantage in place of --epsilon, show the ε that keeps the
-    advantage of every attacker below a bound.
+    unit cost; with --caps, what several largest weights cost; with --table, the error of the cells of a table. With
+    --max-advantage in place of --epsilon, show the ε that keeps the advantage of every attacker below a bound.
     """
     facts = load_schema(request.schema)
     parameters = settings.read()

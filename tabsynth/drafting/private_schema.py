@@ -4,8 +4,8 @@ Public by statement are the names and the order of the columns, and of a table t
 that the file declares. Of any other DataFrame it is only which columns are numeric, text or time, and the categories of
 ordered ones: pandas infers dtypes from the rows, and one row decides whether a column has whole numbers, truth values or
 reals. Everything else is a release: which formats the values of a column have, and with it its kind, dtype and precision;
-whether it has nulls; its categories; its bounds and cells; common values and heaping. Columns that identify people, by
-their name or by the released formats, are left out.
+whether it has nulls; its categories; its bounds and cells; common values, multiples and heaping; how many different values
+it has, where that tells numbers of records from amounts. Columns that identify people are left out.
 
 One round releases noisy counts of formats. Then rounds of growing budgets release values, in each of which a row counts for
 those of its values only that no earlier round has released: iterative partition selection (Swanberg, Desfontaines, Haney
@@ -13,8 +13,8 @@ those of its values only that no earlier round has released: iterative partition
 In a table of many columns most values of a row are common, and are released in the first rounds at little cost; the later
 rounds are then as accurate for what is left as they would be in a table of few columns.
 
-NOTE[DIFF] DP-SIPS releases one set. Here every column has one of its own, and columns of numbers and dates have cells of a
-fixed grid, which need no threshold of δ.
+NOTE[DIFF] DP-SIPS releases one set. Here every column has one of its own. What is known without the rows, such as texts of the
+catalogue and the cells of a partition of numbers or dates (:mod:`tabsynth.drafting.partition`), needs no threshold of δ.
 
 Under a unit of privacy at most a public number of rows of each unit is used, and these share the weights of one row. So a
 unit adds what a row adds without one, the noise is the same, and sums count units in place of rows. Rows of full weight,

@@ -239,18 +239,17 @@ class TextDraft(ColumnDraft):
     ) -> None:
         """See :meth:`ColumnDraft.learn`."""
         if question.about == "texts of the catalogue":
+            self.source("categories", purpose)
             for text in self.known.learn(sums, std, self.texts):
                 self._take(text, float(sums[self.known.texts.index(text)]))
         elif question.values is None:
-            self.nulls = bool(clear[0])
             self.source("nulls", purpose)
-            return
-        self.source("categories", purpose)
-        if question.values is None:
-            return
-        largest = sorted(np.flatnonzero(clear).tolist(), key=lambda i: -sums[i])
-        released = largest[: MOST_CATEGORIES - len(self.texts)]
-        self.texts |= {str(question.values[i]): float(sums[i]) for i in released}
+            self.nulls = bool(clear[0])
+        else:
+            self.source("categories", purpose)
+            largest = sorted(np.flatnonzero(clear).tolist(), key=lambda i: -sums[i])
+            released = largest[: MOST_CATEGORIES - len(self.texts)]
+            self.texts |= {str(question.values[i]): float(sums[i]) for i in released}
 
     def rest(self, column: Distinct) -> Question:
         """See :meth:`ColumnDraft.rest`."""

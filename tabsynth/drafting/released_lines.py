@@ -43,7 +43,7 @@ class LineDraft(ColumnDraft):
         The least step of values; None for reals.
     limits : tuple of float, optional
         Edges between which all values lie by ``entry`` of the catalogue, if the noisy sums do not say otherwise.
-    endless : bool
+    covers_all : bool
         Whether all values lie in cells of the first partition.
     multiples : tuple of int
         Numbers of steps of which values may be multiples, the coarsest first.
@@ -60,7 +60,7 @@ class LineDraft(ColumnDraft):
     partition: Partition
     shape_edges: np.ndarray
     step: float | None
-    endless: bool
+    covers_all: bool
     limits: tuple[float, float] | None = None
     entry: str = ""
     multiples: tuple[int, ...] = ()
@@ -69,11 +69,7 @@ class LineDraft(ColumnDraft):
     heaping: tuple[int, ...] = ()
     dense: bool = False
     _bounds: tuple[float, float] | None = None
-    _others: tuple[float, float] = (
-        math.inf,
-        0.0,
-    )  # rows of values not released, and the noise of that sum
-    _different: tuple[float, float] = (math.inf, 0.0)  # the same of the number of values
+    _different: tuple[float, float] = (math.inf, 0.0)  # values, and the noise of their number
     _asks_shape: bool = False
     _shaped: bool = False
     _shape: tuple[np.ndarray, np.ndarray] | None = None  # edges of cells, and noisy sums
@@ -121,7 +117,7 @@ class LineDraft(ColumnDraft):
         if not self.nulls:
             keys[missing] = size
         questions = [Question(self.name, keys, size + 1, about="cells")]
-        if number >= VALUES and not self.dense and (self._many_steps or not self.endless):
+        if number >= VALUES and not self.dense and (self._many_steps or not self.covers_all):
             new = ~np.isnan(unreleased) & (self._many_steps | (cells < 0))
             keys = np.full(len(points), -1)
             values, keys[new] = np.unique(unreleased[new], return_inverse=True)
@@ -247,16 +243,11 @@ class LineDraft(ColumnDraft):
         if self._bounds is None and self.limits is not None and not self.unreleased.clear:
             self._bounds = self.limits
             self.source("bounds", self.entry)
-        bounds = self._bounds
-        if bounds is None and not self.values:
+        none_found = self._bounds is None and not self.values
+        most_beyond = self.unreleased.clear and self.unreleased.rows > self.rows / 2
+        if none_found or (most_beyond and not self._lists_values):
             return f"no range of its values has enough rows {AT_THIS_BUDGET}"
-        if (
-            not self._lists_values
-            and self.unreleased.clear
-            and self.unreleased.rows > self.rows / 2
-        ):
-            return f"no range of its values has enough rows {AT_THIS_BUDGET}"
-        ends = [] if bounds is None else list(self._within(*bounds))
+        ends = [] if self._bounds is None else list(self._within(*self._bounds))
         values, far = self._apart(ends)
         low, high = min([*ends, *values]), max([*ends, *values])
         if self.resolution is None and high in values:  # which the last cell has, too

@@ -45,21 +45,12 @@ from tabsynth.schema.numeric import DEFAULT_BINS, Numeric, off_steps
 from tabsynth.schema.temporal import Datetime, Period
 from tabsynth.schema.time_texts import is_numeric
 
-IDENTIFYING = (
-    0.05  # of the rows: values that look like identifiers, above which a column is left out
-)
+# Of the rows: values that look like identifiers, above which a column is left out.
+IDENTIFYING = 0.05
 PROSE = 0.5  # of the rows: names of persons, or free text
 NUMERIC = 0.95  # of the rows with a value: numbers, for a column of numbers
-SHAPE = (
-    1,
-    1.5,
-    2,
-    3,
-    4,
-    5,
-    6,
-    8,
-)  # of powers of ten, between which the distribution of numbers is asked
+# Of powers of ten, between which the distribution of numbers is asked.
+SHAPE = (1, 1.5, 2, 3, 4, 5, 6, 8)
 HEAPS = (1000, 100, 10, 5)  # steps whose multiples people may prefer
 TIMES = 4.7  # standard deviations of its noise, as FORMAT, of formats of dates and times, which are many
 FAR = 5.0  # standard deviations of its noise: of decimals, for one that is wrong costs most
@@ -233,6 +224,6 @@ def _draft_numbers(
         partition=Partition(edges, round_numbers(step), width),
         shape_edges=edges_of_numbers(step, SHAPE),
         step=step,
-        endless=True,
+        covers_all=True,
         multiples=HEAPS,
     )

@@ -120,7 +120,7 @@ def draft_times(
             of_kind=of_kind,
             partition=hours,
             shape_edges=hours.edges,
-            endless=True,
+            covers_all=True,
         )
     of_days = kind is Date
     least = pd.Timedelta(of_kind.get("resolution", "1s")).total_seconds()
@@ -140,7 +140,7 @@ def draft_times(
         of_kind=of_kind,
         partition=cells,
         shape_edges=cells.edges,
-        endless=kind is Period,
+        covers_all=kind is Period,
         dense=kind is Period,
         step=step,
         multiples=_multiples(step) if kind is Datetime else (),
@@ -164,7 +164,7 @@ def draft_lengths(facts: JsonObject, dtype: str) -> LineDraft:
         plain=plain,
         partition=cells,
         shape_edges=edges,
-        endless=True,
+        covers_all=True,
         multiples=_multiples(1.0),
     )
 

@@ -14,10 +14,7 @@ from tabsynth.schema.schema import Schema
 
 LISTED = 10  # names of columns with one reason
 MOST_RULES = 20  # that are listed
-TIMES, LARGEST = (
-    3,
-    10.0,
-)  # the other ε of a summary is so many times that of the draft, and at most so large
+TIMES, LARGEST = 3, 10.0  # the other ε of a summary: times that of the draft, and at most
 
 
 def summarize(
