@@ -57,8 +57,6 @@ PUBLISHED = {
     ("auditing/blackbox.py", "_append"): "figures of fits of public tables",
     ("auditing/html.py", "write_page"): "an audit of public tables",
     ("auditing/outcomes.py", "write_json"): "an audit of public tables",
-    ("datasets/download.py", "download"): "a public table",
-    ("datasets/download.py", "_stream"): "a public table",
     ("dossier/making.py", "release"): "a release dossier",
     ("dossier/making.py", "_write_json"): "a release dossier",
     ("dossier/making.py", "write_template"): "questions",

@@ -9,11 +9,12 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import acs_files
 import pandas as pd
 import pytest
+from acs import SOURCE_COLUMNS, fetch_acs
 
 from tabsynth import InputError
-from tabsynth.datasets import SOURCE_COLUMNS, download, fetch_acs
 from tabsynth.encoding import TableEncoder
 
 PERSONS = """RT,SERIALNO,SPORDER,PUMA,ST,AGEP,SEX,ESR,RAC1P,JWMNP,FOD1P
@@ -204,13 +205,13 @@ def test_a_download_that_ends_early_is_not_kept(server: Server, tmp_path: Path) 
 
 def test_sizes_are_limited(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="above the limit of 10"):
-        download.download(server.url + PATH.format("p"), tmp_path / "z.zip", limit=10)
+        acs_files.download(server.url + PATH.format("p"), tmp_path / "z.zip", limit=10)
     assert not list(tmp_path.iterdir())
     bomb = tmp_path / "bomb.zip"
     bomb.write_bytes(zipped(b"0" * 10_000_000, "psam_p24.csv"))
     assert bomb.stat().st_size < 20_000
     with pytest.raises(InputError, match="unpacks to 10000000 bytes, above the limit"):
-        download.ZippedCsv(bomb, r"psam_p24\.csv", limit=1_000_000)
+        acs_files.ZippedCsv(bomb, r"psam_p24\.csv", limit=1_000_000)
 
 
 @pytest.mark.parametrize(

@@ -183,8 +183,6 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     "app/state.py: Preparation.need_plan": lambda f: of_session(f, "need_plan"),
     "app/state.py: Preparation.need_schema": lambda f: of_session(f, "need_schema"),
     "cli/options.py: load_schema": lambda f: load_schema(saved(BASE, f)),
-    "datasets/acs.py: _with_types": NEW,
-    "datasets/acs.py: fetch_acs": NEW,
     "datasets/shipped.py: _load": NEW,
     "datasets/shipped.py: load_census": NEW,
     "datasets/shipped.py: load_hospital": NEW,
@@ -247,7 +245,6 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
 }
 # Where a schema is made by its constructor; everything else goes through Schema.replace, from_dict or load.
 CONSTRUCTED = {
-    "datasets/acs.py: _with_types",
     "planning.py: _any_schema",
     "drafting/drafts.py: draft_schema",
     "schema/importers/declaration.py: schema_of",

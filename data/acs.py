@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+from acs_dictionary import DICTIONARY, FIPS
+from acs_files import ZippedCsv, download
 
 from tabsynth._validate import integer, one_of, quote
-from tabsynth.datasets.download import ZippedCsv, download
-from tabsynth.datasets.pums import DICTIONARY, FIPS
 from tabsynth.drafting.drafts import draft_public
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
