@@ -68,6 +68,23 @@ def test_drift_of_two_samples_of_one_population(n: int, public: int) -> None:
     assert prior_of(shuffled, counted(drawn(n, 1), 4.0), n).drift() > 20
 
 
+def test_the_drift_is_a_mean_by_precision() -> None:
+    """Against the sums written out, of two pairs of columns with noise and without."""
+    public, rows = drawn(300, 1), 150.0
+    measured = [m for m in counted(drawn(150, 2), 5.0) if len(m.columns) == 2][:2]
+    measured[1] = Measured(measured[1].columns, measured[1].counts, 0.0)
+    estimates, precisions = [], []
+    for m in measured:
+        expected = count_rows(public, m.columns, by_value(SIZES)).ravel() / 2
+        of_draw, variance = sum(c * (1 - c / rows) for c in expected), max(m.std, 0.1) ** 2
+        squares = sum((a - b) ** 2 for a, b in zip(m.counts.ravel(), expected, strict=True))
+        estimates.append((squares - m.counts.size * variance) / of_draw)
+        precisions.append(of_draw**2 / (2 * m.counts.size * variance**2 + 4 * variance * of_draw))
+    found, error = prior_of(public, measured, rows).estimated_drift()
+    assert found == pytest.approx(np.average(estimates, weights=precisions))
+    assert error == pytest.approx(sum(precisions) ** -0.5)
+
+
 def test_a_drift_that_noise_hides_is_that_of_two_samples() -> None:
     """An estimate is less its standard error, so that it is above that of two samples in about one of six fits, not in half of them."""
     found = [

@@ -24,10 +24,6 @@ OPTIONS: dict[str, Mapping[str, Any]] = {
     "margnet, target": {"target": True},
     "margnet, impossible": {"impossible": True},
     "margnet, public table": {"public": True, "config": {"largest_drift": 1e9}},
-    "margnet, budget by a public table": {
-        "public": True,
-        "config": {"largest_drift": 1e9, "prior_unexplained": 1e9},
-    },
     "margnet, drafts its schema": {"drafts": True},
     "margnet, unit": {"unit": 3},
     "margnet, unit, scored pairs": {"unit": 1, "config": {"max_unscored": 0}},

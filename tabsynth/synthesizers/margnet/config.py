@@ -56,9 +56,6 @@ class MargNetConfig:
         Pairs and triples of columns with more cells than this, in groups of values, are not counted.
     prior_share : float
         Share of public rows in a model with a public table; the rest is of their classes and of the mixture.
-    prior_unexplained : float
-        The budget of joint counts follows a public table whose drift, in noisy sums of signs, is at most this share of that of
-        independent columns. 0: it never does.
     largest_drift : float
         A public table is not used whose drift is more than this many times what a fit without it is comparable to.
     memory : int
@@ -83,7 +80,6 @@ class MargNetConfig:
     group_noise: float = 18.0
     triples_share: float = 0.3
     prior_share: float = 0.7
-    prior_unexplained: float = 0.3
     largest_drift: float = 1.0
     max_cells: int = 1_000_000
     memory: int = 1_024
@@ -104,7 +100,7 @@ class MargNetConfig:
         in_range("learning_rate", self.learning_rate, 0, 1, low_open=True)
         for name in ("one_way_share", "scores_share"):
             in_range(name, getattr(self, name), 0, 0.5, low_open=True, high_open=True)
-        for name in ("residual_noise", "prior_unexplained", "interaction_noise"):
+        for name in ("residual_noise", "interaction_noise"):
             in_range(name, getattr(self, name), 0, math.inf, high_open=True)
         for name in ("group_noise", "largest_drift"):
             in_range(name, getattr(self, name), 0, math.inf, low_open=True, high_open=True)

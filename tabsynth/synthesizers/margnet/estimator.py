@@ -63,7 +63,7 @@ FORMER_SETTINGS = {
     "clear_components", "clear_dependence", "continuation", "counts_time", "entropy", "interaction_groups",
     "least_interaction", "max_group", "max_group_in_triples", "max_interactions", "max_merged_in_triples", "max_public",
     "max_smoothing_noise", "max_triples", "min_entropy", "mixture_drift", "noisy_dependence", "one_way_noise",
-    "pairs_per_column", "prior_classes", "prior_group", "prior_group_noise", "prior_least_share", "prior_steps",
+    "pairs_per_column", "prior_classes", "prior_group", "prior_group_noise", "prior_least_share", "prior_steps", "prior_unexplained",
     "rows_tolerance", "tree_noise", "tree_weight", "triples_noise", "weight_groups", "weighted_one_way_share",
     "weights_importance", "workload_weight", "zero_rate", "zero_steps",
 }  # fmt: skip
@@ -456,7 +456,7 @@ class MargNetMethod(TableMethod):
             population=population,
             measured=measured if not self.schema.design and measured.keepable else None,
             tables=measured.tables,
-            notes={} if task.public is None else stated_use(prior, measured.followed),
+            notes={} if task.public is None else stated_use(prior),
             likely_steps={} if fits else estimate.likely_steps(),
         )
 

@@ -39,7 +39,6 @@ from tabsynth.privacy.noise.counts import (
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import DeclaredTable, TableCounts
-from tabsynth.synthesizers.margnet.prior import Following, PublicCounts, public_rows
 from tabsynth.synthesizers.margnet.selection import (
     MAX_GROUP,
     NOTHING_NAMED,
@@ -79,9 +78,6 @@ MAX_GROUP_IN_TRIPLES = 0.05  # as ``MAX_GROUP``
 # The largest share of all rows whose values of an unordered column are merged.
 MAX_MERGED_IN_TRIPLES = 0.5
 ROWS_TOLERANCE = 6.0  # standard deviations of the noisy counts from a declared number of rows, beyond which it is rejected
-# Where the budget of joint counts follows a public table: in place of ``group_noise``, and the part of its share without a
-# public table that each set has at least.
-PRIOR_GROUP_NOISE, PRIOR_LEAST_SHARE = 9.0, 0.2
 logger = logging.getLogger(__name__)
 
 
@@ -195,15 +191,12 @@ class Selection:
     resolution : Resolution
     tree : list
         The pairs of the maximum spanning tree of the scores, where their errors weigh more.
-    following : Following, optional
-        What the budget of pairs and triples follows. None: it is allocated as without a public table.
     """
 
     pairs: list[Pair]
     triples: list[Triple]
     resolution: Resolution
     tree: list[Pair] = field(default_factory=list)
-    following: Following | None = None
 
 
 def in_agreement(
@@ -267,7 +260,6 @@ class PrivateMarginals:
     ) -> None:
         self.task, self.table, self.bits, self.monitor = task, table, bits, monitor
         self.config, self.workload, self.design = task.config, task.workload, task.design
-        self.public = None if task.public is None else public_rows(task.public)
         self.spends = {
             spend.purpose.removeprefix(task.name): spend
             for spend in spends
@@ -353,37 +345,29 @@ class PrivateMarginals:
             chosen = worth_counting(pairs, scores, by.pairs, noise, self.workload, self.config)
             strength = [distances[pair] for pair in chosen]
             tree = weighted_tree(chosen, strength, by.pairs, noise, rows)
-        sizes, following = self._interactions(one_way, shares, pairs, by.triples)
+        sizes = self._interactions(rows, shares, pairs, by.triples)
         forced = interacting(sizes, by.triples, noise, len(chosen), self.workload, self.config)
         related = {j for triple in forced for j in triple}
         chosen = sorted({*chosen, *(pair for pair in pairs if related.intersection(pair))})
         triples = self._triples(chosen, distances, by.triples, noise / rows, forced)
-        if following is not None:
-            fine = self.resolution(one_way, PRIOR_GROUP_NOISE).pairs
-            if {*chosen} <= {*pairs_within(fine, cells, self.config.max_width, self.workload)}:
-                by = replace(by, pairs=fine)
-        return Selection(chosen, triples, by, tree, following)
+        return Selection(chosen, triples, by, tree)
 
     def _interactions(
         self,
-        one_way: OneWay,
+        rows: float,
         shares: Sequence[np.ndarray],
         pairs: Sequence[Pair],
         by: Groups,
-    ) -> tuple[dict[Triple, float], Following | None]:
-        """Return clear interactions of three columns, in rows, by signs of all triples of ``pairs`` that may be counted in groups ``by``.
-
-        And what the budget of joint counts follows: the public table, if the signs show that it has their associations.
-        """
-        rows = one_way.rows
+    ) -> dict[Triple, float]:
+        """Return clear interactions of three columns, in rows, by signs of all triples of ``pairs`` that may be counted in groups ``by``."""
         if INTERACTIONS not in self.spends:
-            return {}, None
+            return {}
         signs = [sign_codes(share) for share in shares]
         triples = triples_within(pairs, by, self.config.max_cells)
         account = self._open(INTERACTIONS, {"triples": len(triples)})
         if not triples:  # charged all the same: a charge must not follow from a release
             self.monitor.once(account.purpose, lambda: self._without_release(account))
-            return {}, None
+            return {}
         sets: list[Set] = [
             *sorted({pair for t in triples for pair in combinations(t, 2)}),
             *triples,
@@ -404,13 +388,7 @@ class PrivateMarginals:
             self.config.interaction_noise,
             LEAST_INTERACTION,
         )
-        following = None
-        if self.public is not None:
-            public = PublicCounts(self.public, rows)
-            if public.explains(of_sets, std, signs, means, self.config.prior_unexplained):
-                drift = public.drift(one_way.consistent_counts, self.whole.values)
-                following = Following(public, drift, PRIOR_LEAST_SHARE)
-        return {triple: sizes[triple] for triple in triples if triple in sizes}, following
+        return {triple: sizes[triple] for triple in triples if triple in sizes}
 
     def joint(
         self, one_way: OneWay, selection: Selection, tables: Sequence[TableCounts] = ()
@@ -427,8 +405,7 @@ class PrivateMarginals:
         counts = [*singles, *(m for m in joint if len(m.columns) > 1)]
         paired = {j for pair in selection.pairs for j in pair}
         by = selection.resolution.narrow(paired)
-        followed = selection.following is not None
-        return Measurements(counts, one_way.rows, by, tables, followed)
+        return Measurements(counts, one_way.rows, by, tables)
 
     def _without_release(self, account: Account) -> dict[str, np.ndarray]:
         """Charge one use of an account that releases nothing."""
@@ -460,10 +437,8 @@ class PrivateMarginals:
         names = {1: "columns", 2: "pairs", 3: "triples"}
         details = {"columns": 0, "pairs": 0, "triples": 0}
         details |= {names[len(sets[0])]: len(sets) for sets, _ in batches}
-        sets, shares, groups = self.shares(
-            batches, selection.resolution, tree=selection.tree, following=selection.following
-        )
-        return self._release(self._open(JOINT, details), sets, shares, groups)
+        shared = self.shares(batches, selection.resolution, tree=selection.tree)
+        return self._release(self._open(JOINT, details), *shared)
 
     def batches(self, rows: float, selection: Selection) -> list[tuple[Sequence[Set], float]]:
         """Return the sets of the joint counts, in batches, and the part of their budget that each batch has.
@@ -488,13 +463,10 @@ class PrivateMarginals:
         ]
         return [(sets, part) for sets, part in batches if part]
 
-    def resolution(self, one_way: OneWay, group_noise: float | None = None) -> Resolution:
-        """Return groups by what the noise of pairs allows; ``group_noise`` takes the place of the configuration's."""
+    def resolution(self, one_way: OneWay) -> Resolution:
+        """Return groups by what the noise of pairs allows."""
         rows, noise = one_way.rows, self._joint_noise()
         shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.consistent_counts]
-        config, columns_ = self.config, len(self.columns)
-        if group_noise is not None:
-            config = replace(config, group_noise=group_noise)
 
         def groups(least_share: float, coarsest: float, merged: float = 1.0) -> Groups:
             columns = zip(self.task.domain.columns, shares, strict=True)
@@ -502,7 +474,8 @@ class PrivateMarginals:
                 groups_of(column, share, least_share, merged, coarsest) for column, share in columns
             ]
 
-        least_share = least_rows(noise, columns_, math.comb(columns_, 2), config) / rows
+        number = len(self.columns)
+        least_share = least_rows(noise, number, math.comb(number, 2), self.config) / rows
         largest = MAX_GROUP_IN_TRIPLES
         fine = groups(least_share, MAX_GROUP)
         coarse = groups(largest, largest, MAX_MERGED_IN_TRIPLES)
@@ -574,13 +547,11 @@ class PrivateMarginals:
         by: Resolution,
         derived: Sequence[tuple[int, np.ndarray]] = (),
         tree: Sequence[Pair] = (),
-        following: Following | None = None,
     ) -> tuple[list[Set], list[float], list[Groups]]:
         """Return all sets of columns of a release, the share of its budget that each has, and the groups that it is counted in.
 
         A batch is sets of columns and their part of the account's budget. Groups of ``derived`` share the first one's,
-        and are counted last. Pairs of ``tree`` weigh ``TREE_WEIGHT`` at least. Shares of joint counts are those of ``following``, if there
-        is one.
+        and are counted last. Pairs of ``tree`` weigh ``TREE_WEIGHT`` at least.
         """
         sets, shares = list[Set](), list[float]()
         groups = list[Groups]()
@@ -597,12 +568,7 @@ class PrivateMarginals:
                 importance = np.concatenate([importance, np.ones(len(derived))])
                 sets += [(j,) for j, _ in derived]
                 groups += coarse
-            of_sets = shares_by_cells(cells, importance)
-            if following is not None and len(columns[0]) > 1:
-                noise = self._joint_noise() / math.sqrt(part)
-                pair_groups = by.of(columns[0])
-                of_sets = following.shares(columns, pair_groups, noise, importance, of_sets)
-            shares += [part * share for share in of_sets]
+            shares += [part * share for share in shares_by_cells(cells, importance)]
         return sets, shares, groups
 
     def _with_group(self, j: int, group: np.ndarray) -> Groups:

@@ -173,15 +173,12 @@ class Measurements:
     resolution : Resolution
     tables : sequence of TableCounts
         Of declared tables.
-    followed : bool
-        Whether the budget of pairs and triples followed a public table.
     """
 
     counts: list[Measured]
     rows: float
     resolution: Resolution
     tables: Sequence[TableCounts] = ()
-    followed: bool = False
 
     def facts(self) -> JsonObject:
         """Return what a model file says of the counts, JSON-ready: the number of rows, each set of columns, its noise."""
