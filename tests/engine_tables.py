@@ -2,10 +2,9 @@
 
 import datetime
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -56,20 +55,12 @@ TYPES = pa.schema(
 SETS = [*((j,) for j in range(12)), (0, 5), (4, 1), (7, 8), (2, 3, 6), (9, 10, 11)]
 
 
-def counted_in_groups(frame: Any, sets: Any, sizes: Any) -> Iterator[Any]:
-    """Count as Spark does, in the engine of a lazy table: by its own groupings of the codes."""
-    for names in sets:
-        answer = frame.group_by(names).agg(nw.len().alias("n")).collect("pyarrow").to_native()
-        codes, times = [answer.column(name).to_numpy() for name in names], answer.column("n")
-        yield names, codes, times.to_numpy()
-
-
 class Breaking(RowCounter):
     """A table that breaks before its second answer: that of the first release, after the comparison with the schema."""
 
     def __init__(self, table: Any, fault: Callable[[], Any]) -> None:
         self.table, self.fault, self.answered = as_counter(table), fault, 0
-        self.most_cells, self.check = self.table.most_cells, self.table.check
+        self.check = self.table.check
 
     def count(self, columns: tuple[str, ...]) -> Any:
         raise NotImplementedError

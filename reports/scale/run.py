@@ -48,15 +48,9 @@ FITS = [
     ("fit", "parquet", 10**9, 10),
 ]
 PAIRS = [("pairs", engine, 10**7, 10) for engine in ("numpy", "parquet", "duckdb", "polars")]
-STRATEGIES = [
-    ("strategy", f"{engine}-{how}", 10**6, d)
-    for d in (10, 24, 50)
-    for engine in ("duckdb", "polars")
-    for how in ("groups", "rows")
-] + [("strategy", "duckdb-union", 10**6, d) for d in (10, 24)]
 SAMPLES = [("sample", "parquet", 10**i, 10) for i in (5, 6, 7, 8)]
 EVALUATIONS = [("evaluate", "parquet", 10**i, 10) for i in (7, 8)]
-RUNS = [*PAIRS, *COUNTS, *STRATEGIES, *SAMPLES, *EVALUATIONS, *STEPS, *FITS]
+RUNS = [*PAIRS, *COUNTS, *SAMPLES, *EVALUATIONS, *STEPS, *FITS]
 
 
 def key_of(run: tuple[str, str, int, int]) -> str:
@@ -281,58 +275,6 @@ def _with_numpy(folder: Path, sets: list[tuple[int, int]], sizes: Any) -> dict[s
     return {"seconds": round(time.perf_counter() - started, 2), **measured.figures()}
 
 
-def strategy(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
-    """Measure these counts by one strategy: groupings in the engine, or batches of its rows."""
-    from tabsynth.tables import engines
-
-    engine, how = engine.split("-")
-    if how == "rows":
-        return pairs(engine, rows, columns, data)
-    engines.MOST_SETS = 10**9
-    engines._in_spark = {"union": _union_all, "groups": _grouping_sets}[how]
-    if engine == "polars":
-        engines._in_spark = _in_polars
-    return pairs(engine, rows, columns, data, engines.SparkCounter)
-
-
-def _grouping_sets(frame: Any, sets: Any, sizes: Any) -> Any:
-    """Count by GROUPING SETS of DuckDB."""
-    from tabsynth.tables.engines import _of_grouping_sets
-
-    names = list(dict.fromkeys(name for of_set in sets for name in of_set))
-    grouping = ", ".join(f"({', '.join(of_set)})" for of_set in sets)
-    relation = frame.to_native().aggregate(
-        f"{', '.join(names)}, count(*) AS n", f"GROUPING SETS ({grouping})"
-    )
-    return _of_grouping_sets(relation.to_arrow_table(), names, sets)
-
-
-def _union_all(frame: Any, sets: Any, sizes: Any) -> Any:
-    """Count by UNION ALL of a GROUP BY for each set of one or two columns."""
-    relation, union = frame.to_native(), None
-    for i, names in enumerate(sets):
-        codes = f"{names[0]} AS a, {names[-1]} AS b"
-        counts_of_set = relation.aggregate(f"{i} AS s, {codes}, count(*) AS n", ", ".join(names))
-        union = counts_of_set if union is None else union.union(counts_of_set)
-    assert union is not None
-    table = union.to_arrow_table()
-    which = table.column("s").to_numpy()
-    for i, names in enumerate(sets):
-        rows = which == i
-        codes = [table.column(side).to_numpy()[rows] for side in "ab"[: len(names)]]
-        yield names, codes, table.column("n").to_numpy()[rows]
-
-
-def _in_polars(frame: Any, sets: Any, sizes: Any) -> Any:
-    """Count by a plan with a GROUP BY for each set."""
-    import polars as pl
-
-    lazy = frame.to_native()
-    queries = [lazy.group_by(names).agg(pl.len().alias("n")) for names in sets]
-    for names, answer in zip(sets, pl.collect_all(queries, engine="streaming"), strict=True):
-        yield names, [answer[name].to_numpy() for name in names], answer["n"].to_numpy()
-
-
 def sample(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
     """Measure the loading of a saved model, and its sample in a Parquet file."""
     from tabsynth import load
@@ -370,7 +312,6 @@ MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
     "fit": fit,
     "pairs": pairs,
     "steps": steps,
-    "strategy": strategy,
     "sample": sample,
     "evaluate": evaluate,
 }

@@ -19,7 +19,7 @@ from tabsynth.schema.column import (
     fill_missing,
     label_of,
 )
-from tabsynth.schema.facts import Listed, Value
+from tabsynth.schema.facts import Value
 from tabsynth.schema.reading import check_exact, each, outside
 
 # The types of category that a column of a base dtype holds (object and category: any).
@@ -139,18 +139,6 @@ class Categorical(Column):
                 raise self._misfit(value)
             table[i] = code
         return table[rows]
-
-    def placing(self, database_type: str) -> Listed | None:
-        """Implement :meth:`Column.placing`: where the type holds just what is listed."""
-        types = {"text": str, "int": int, "bool": bool}
-        if database_type not in types or any(
-            type(v) is not types[database_type] for v in self.categories
-        ):
-            return None
-        if database_type != self.value_type:
-            return None
-        other = None if self.other is None else self.positions[self.other]
-        return Listed(self.positions, other)
 
     def _distinct(self, values: pd.Series) -> tuple[np.ndarray, Sequence[Any]]:
         """Return for each row the number of its value among the distinct ones; and these."""

@@ -20,7 +20,7 @@ from tabsynth.design import UNCHANGED
 from tabsynth.errors import InputError, one_line
 from tabsynth.schema.cells import base_dtype, in_dtype, is_range, with_nulls
 from tabsynth.schema.conditions import Restriction, restriction_by_code
-from tabsynth.schema.facts import Placing, Value
+from tabsynth.schema.facts import Value
 from tabsynth.schema.missing import (
     check_reasons,
     convert_values,
@@ -232,21 +232,6 @@ class Column:
         raise NotImplementedError
 
     # What most kinds take as it is.
-
-    def placing(self, database_type: str) -> Placing | None:
-        """Return how a database finds the codes of values without reasons for missing that it holds in a type.
-
-        Parameters
-        ----------
-        held : {"int", "float32", "float64", "bool", "text", "date", "datetime", "datetime with zone", "time", "duration"}
-            Whole numbers have at most 64 bits; instants are exact to a microsecond or less exact.
-
-        Returns
-        -------
-        Cells, Listed or None
-            Codes of all values but null, the same as :meth:`encode` gives them. None: only :meth:`encode` can say it.
-        """
-        return None
 
     @property
     def categories(self) -> tuple[Value, ...]:

@@ -26,7 +26,7 @@ from tabsynth.schema.column import (
     merge_rare,
 )
 from tabsynth.schema.conditions import Restriction, has_no
-from tabsynth.schema.facts import Listed, Value
+from tabsynth.schema.facts import Value
 from tabsynth.schema.missing import missing_codes
 from tabsynth.schema.reading import each
 
@@ -269,15 +269,6 @@ class Hierarchical(Column):
     def _encode(self, values: pd.Series) -> np.ndarray:
         """Implement :meth:`Column.encode`."""
         return self.nodes[1][self._listed_places(values)]
-
-    def placing(self, database_type: str) -> Listed | None:
-        """Implement :meth:`Column.placing`; codes that are shortened are found by :meth:`encode` only."""
-        listed = None if self.shorten else self.code_list.placing(database_type)
-        if listed is None:
-            return None
-        of = self.nodes[1]
-        other = None if listed.other is None else int(of[listed.other])
-        return Listed({value: int(of[place]) for value, place in listed.codes.items()}, other)
 
     def _listed_places(self, values: pd.Series) -> np.ndarray:
         """Return the place in the list of each value, shape (n,)."""

@@ -10,7 +10,6 @@ that value.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -18,11 +17,10 @@ import pandas as pd
 from tabsynth._validate import check_text, native, quote
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import base_dtype, in_dtype, is_null, plain
-from tabsynth.schema.facts import Cells, ColumnFacts, Listed, Placing
+from tabsynth.schema.facts import ColumnFacts
 
 MOST_REASONS = 100
 NUMBERS = ("int", "float")
-EXACT = 2**53  # up to it, whole numbers are floats
 
 
 def check_reasons(missing: Mapping[str, str], where: str) -> None:
@@ -172,24 +170,3 @@ def _number_cell(value: object, dtype: str) -> object:
     if value is None or dtype == "object":
         return value
     return f"{value:.15g}" if isinstance(value, float) else str(value)
-
-
-def placing_of(column: ColumnFacts, placing: Placing | None, database_type: str) -> Placing | None:
-    """Return how a database finds codes, of a column whose values without reasons it finds by ``placing``.
-
-    Where reasons are numbers among numbers, or texts among texts.
-    """
-    codes = {reason: column.cells + place for place, reason in enumerate(column.reasons)}
-    value_base = base_dtype(column.dtype)
-    numbers = (
-        all(type(r) in (int, float) and abs(r) <= EXACT for r in codes) and value_base in NUMBERS
-    )
-    if not codes or placing is None:
-        return placing
-    if isinstance(placing, Listed):
-        texts = database_type == "text" and all(isinstance(reason, str) for reason in codes)
-        if texts or (numbers and database_type == value_base == "int"):
-            return Listed({**placing.codes, **codes}, placing.other)
-    elif numbers and isinstance(placing, Cells) and database_type in ("int", "float64"):
-        return replace(placing, apart=codes)
-    return None

@@ -30,7 +30,6 @@ from tabsynth.schema.column import (
     label_of,
 )
 from tabsynth.schema.conditions import Restriction, has_no
-from tabsynth.schema.facts import Cells
 from tabsynth.schema.missing import with_reasons
 
 DEFAULT_BINS = 64
@@ -351,17 +350,6 @@ class Numeric(Column):
                     " astype."
                 )
         return values
-
-    def placing(self, database_type: str) -> Cells | None:
-        """Implement :meth:`Column.placing`: in numbers of 64-bit floats. Of whole numbers only where the type holds no others."""
-        is_whole, own_type = self.value_type == "int", self.value_dtype.lower()
-        if database_type != "int" and (is_whole or database_type not in ("float32", "float64")):
-            return None
-        # Short floats are rounded before they are compared.
-        if own_type in SHORT_FLOATS and database_type != own_type:
-            return None
-        low, high = (float(bound) for bound in self._bounds_in(own_type))
-        return Cells(tuple(self.edges()[1:-1].tolist()), low, high, self.clip)
 
     def _bounds_in(self, dtype: str) -> tuple[float, float]:
         """Return the declared bounds as a table of ``dtype`` has them: 0.1 is a little more in float32."""

@@ -28,7 +28,6 @@ from tabsynth.schema.column import (
     label_of,
 )
 from tabsynth.schema.conditions import Restriction, has_no
-from tabsynth.schema.facts import Cells
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.reading import each
 from tabsynth.schema.time_texts import (
@@ -267,25 +266,6 @@ class Temporal(Column):
             f" to {self.high}; correct it, widen the bounds, or declare clip=true."
         )
 
-    def placing(self, database_type: str) -> Cells | None:
-        """Implement :meth:`Column.placing`: a cell begins where its first unit does."""
-        first = self.units.cell_steps()[0][1:].astype(np.int64) + int(self.units.bounds[0])
-        low, high = (int(bound) for bound in self.units.bounds)
-        try:
-            starts = tuple(self._start(database_type, int(unit)) for unit in first)
-            ends = self._start(database_type, low), self._last(database_type, high)
-        except (OverflowError, ValueError):  # beyond what Python's dates hold
-            return None
-        return None if None in ends else Cells(starts, *ends, self.clip)
-
-    def _start(self, database_type: str, unit: int) -> Any:
-        """Return the first moment of a unit, in a type of a database; None where the type does not hold the kind."""
-        return None
-
-    def _last(self, database_type: str, unit: int) -> Any:
-        """Return the last moment of a unit, at microseconds."""
-        return None
-
     def _not_of_type(self, value: object) -> InputError:
         return InputError(
             f"Column {quote(self.name)}: {quote_text(value)} is no {self.kind}; correct it, write it like"
@@ -409,13 +389,6 @@ class Date(Temporal):
             return pd.Series(pd.Series(days).dt.date.to_numpy(), dtype=object)
         return self._written(days, self.format or "%Y-%m-%d")
 
-    def _start(self, database_type: str, unit: int) -> Any:
-        if database_type != "date":  # an instant may have a time of day, which is refused
-            return None
-        return datetime.date(1970, 1, 1) + datetime.timedelta(days=unit)
-
-    _last = _start
-
     def text_of(self, number: float) -> str:
         """Return the date in ISO 8601."""
         return str(np.datetime64(int(number), "D"))
@@ -486,17 +459,6 @@ class Datetime(Temporal):
         if zone is None:
             return series.astype(self.dtype)
         return series.dt.tz_localize("UTC").dt.tz_convert(zone[1]).astype(self.dtype)
-
-    def _start(self, database_type: str, unit: int) -> Any:
-        zones = {"datetime": None, "datetime with zone": datetime.UTC}
-        if database_type not in zones:
-            return None
-        moment = datetime.timedelta(microseconds=unit * self.unit_length)
-        return datetime.datetime(1970, 1, 1, tzinfo=zones[database_type]) + moment
-
-    def _last(self, database_type: str, unit: int) -> Any:
-        following = self._start(database_type, unit + 1)
-        return None if following is None else following - datetime.timedelta(microseconds=1)
 
     def text_of(self, number: float) -> str:
         """Return the instant in ISO 8601."""

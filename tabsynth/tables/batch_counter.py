@@ -122,29 +122,55 @@ class BatchCounter(RowCounter):
 
     def _count(self, key_sets: Sequence[KeySet]) -> dict[KeySet, np.ndarray]:
         """Return the counts of different sets, shape (groups of each column), int64; refuse undeclared values of all columns."""
-        import pyarrow as pa
+        names = list(dict.fromkeys(key.column.name for s in key_sets for key in s))
+        counts, problems = count_batches(self.batches(names, ordered=False), key_sets)
+        refuse_all([problems[place] for place in sorted(problems)])
+        return counts
 
-        tallies = Tallies(key_sets, {key: key.size for s in key_sets for key in s})
-        columns = {key.column.name: key.column for s in key_sets for key in s}
-        problems: dict[str, str] = {}
 
-        def encode(column: Column, values: "pa.Array") -> np.ndarray | None:
-            if column.name not in problems:
-                try:
-                    return _codes(column, values)
-                except InputError as error:
-                    problems[column.name] = str(error)
-            return None
+def count_batches(
+    batches: Iterable["pa.RecordBatch"], key_sets: Sequence[KeySet], threads: int | None = None
+) -> tuple[dict[KeySet, np.ndarray], dict[int, str]]:
+    """Return the counts of different sets, and the problems of columns by their place.
 
-        with ThreadPoolExecutor(pa.cpu_count()) as threads:
-            for batch in self.batches(list(columns), ordered=False):
-                values = [batch.column(name) for name in columns]
-                encoded = threads.map(encode, columns.values(), values)
-                codes = {n: c for n, c in zip(columns, encoded, strict=True) if c is not None}
-                if not problems:  # else the table is refused, once all its columns were compared
-                    tallies.add(partial(_in_groups, codes), threads)
-        refuse_all([problems[name] for name in columns if name in problems])
-        return {s: tallies.of(s) for s in key_sets}
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+        Their columns are those of the sets, each once, in the order in which they occur there.
+    key_sets : sequence of KeySet
+    threads : int, optional
+        Default: one for each core.
+
+    Returns
+    -------
+    counts : dict of ndarray, shape (groups of each column), int64
+        Of no use where there are problems.
+    problems : dict of str
+        What :meth:`Column.encode` says of undeclared values.
+    """
+    import pyarrow as pa
+
+    tallies = Tallies(key_sets, {key: key.size for s in key_sets for key in s})
+    by_name = {key.column.name: key.column for s in key_sets for key in s}
+    names, columns = list(by_name), list(by_name.values())
+    problems: dict[int, str] = {}
+
+    def encode(place: int, values: "pa.Array") -> np.ndarray:
+        if place not in problems:
+            try:
+                return _codes(columns[place], values)
+            except InputError as error:
+                problems[place] = str(error)
+        return np.empty(0)
+
+    with ThreadPoolExecutor(threads or pa.cpu_count()) as pool:
+        for batch in batches:
+            codes = dict(
+                zip(names, pool.map(encode, range(len(names)), batch.columns), strict=True)
+            )
+            if not problems:  # else the table is refused, once all its columns were compared
+                tallies.add(partial(_in_groups, codes), pool)
+    return {s: tallies.of(s) for s in key_sets}, problems
 
 
 def batch_rows(columns: int) -> int:

@@ -38,8 +38,6 @@ class RowCounter:
     declares impossible are not refused.
     """
 
-    most_cells: int | None = None  # that one answer may have; None: any number
-
     def count(self, columns: tuple[str, ...]) -> object:
         """Return exact counts of the values of one, two or three columns.
 

@@ -8,22 +8,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
 from command_lines import run
-from engine_tables import BAD_NAME, ENGINE_SCHEMA, Breaking, counted_in_groups, some_rows
+from engine_tables import BAD_NAME, ENGINE_SCHEMA, Breaking, some_rows
 
 from tabsynth import InputError, MargNet, Schema
 from tabsynth.privacy import ProjectLedger
 from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.tables import ParquetCounter, engines
+from tabsynth.tables import ParquetCounter
 from tabsynth.tables.batch_counter import CHANGED
 from tabsynth.tables.databases import duckdb_table
-from tabsynth.tables.engines import EngineCounter, SparkCounter
+from tabsynth.tables.engines import EngineCounter
 from tabsynth.tables.frames import table_from_arrow
 
 duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
@@ -261,40 +260,3 @@ def test_a_table_without_rows_is_fitted_as_a_data_frame_is(tmp_path: Path) -> No
     run(*words, "--epsilon", 1, "-o", "m.tabsynth", "--time-limit", "0.5s", cwd=tmp_path)
     run("sample", "m.tabsynth", "-n", 20, "-o", "out.csv", cwd=tmp_path)
     run("verify", "out.csv", cwd=tmp_path, code=4)
-
-
-@pytest.mark.slow
-def test_refusals_do_not_follow_from_the_number_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """R25: one value more than the engine compares changes how it counts, and not the counts."""
-    text = Column(name="text", kind="numeric", dtype="float64", low=0, high=9, resolution=1)
-    code = Column(name="code", kind="categorical", dtype="int64", categories=tuple(range(60)))
-    amount = Column(name="amount", kind="numeric", dtype="float64", low=0, high=20, bins=4)
-    schema = Schema([text, code, amount])
-    columns = (
-        "(i % 9 || '.' || repeat('0', i // 9)) AS text, i % 60 AS code,"
-        " (i / 7)::DECIMAL(18, 6) AS amount"
-    )
-    sets = [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2)]
-    wanted = None
-    monkeypatch.setattr(engines, "_in_spark", counted_in_groups)
-    for most, encoded in ((10_000, 10_000), (50, 20), (98, 10_000)):
-        monkeypatch.setattr(engines, "MOST_VALUES", most)
-        monkeypatch.setattr(engines, "ENCODED", encoded)
-        relation = duckdb.sql(f"SELECT {columns} FROM range(99) t(i)")
-        for table in (relation, relation.pl().lazy()):
-            counter = SparkCounter(table)
-            counts = counter.count_all(schema, sets)
-            again = counter.count_all(schema, sets[::-1])[::-1]
-            wanted = wanted or counts
-            for one, other, exact in zip(counts, again, wanted, strict=True):
-                np.testing.assert_array_equal(one, exact)
-                np.testing.assert_array_equal(other, exact)
-    assert wanted is not None and [c.sum() for c in wanted] == [99.0] * len(sets)
-    assert wanted[0].tolist() == [11.0] * 9 + [0.0]
-    bad = duckdb.sql(
-        f"SELECT * REPLACE (if(i = 7, -1, code) AS code) FROM (SELECT i, {columns} FROM range(99) t(i))"
-    )
-    monkeypatch.setattr(engines, "MOST_VALUES", 50)
-    with pytest.raises(InputError, match=r"'code': (-1|[6-9]\d) is outside") as error:
-        SparkCounter(bad).count_all(schema, sets)
-    assert "\n" not in str(error.value)

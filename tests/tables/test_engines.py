@@ -1,16 +1,18 @@
 """Tables that DuckDB and Polars count: the counts and the fit of the rows in memory, and one line where they fail."""
 
+import pickle
 import re
 import shutil
 import socket
 import sys
 import tempfile
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import narwhals
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -24,7 +26,6 @@ from engine_tables import (
     ROWS,
     SETS,
     arrow_table,
-    counted_in_groups,
     counts_of,
     some_rows,
 )
@@ -48,14 +49,6 @@ FEW = MargNetConfig(components=20, latent_dim=5, hidden=(8,), steps=20)
 SMALL = Schema([ENGINE_SCHEMA[name] for name in (BAD_NAME, "age", "visit")])
 
 
-@pytest.fixture(scope="module", autouse=True)
-def spark_without_spark() -> Iterator[None]:
-    """Let DuckDB answer the queries to Spark; ``test_spark.py`` runs Spark itself."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engines, "_in_spark", counted_in_groups)
-        yield
-
-
 def relation_of(table: pa.Table) -> Any:
     """A table that the relation is of, with a name that would end a careless query."""
     connection = duckdb.connect(config={"threads": 2})
@@ -66,11 +59,6 @@ def relation_of(table: pa.Table) -> Any:
 
 def in_duckdb(table: pa.Table) -> EngineCounter:
     return EngineCounter(relation_of(table))
-
-
-def by_comparisons(table: pa.Table) -> EngineCounter:
-    """The comparisons by which Spark makes codes."""
-    return SparkCounter(relation_of(table))
 
 
 def in_polars(table: pa.Table) -> EngineCounter:
@@ -92,7 +80,6 @@ def in_parquet(table: pa.Table, folder: Path) -> ParquetCounter:
 
 ENGINES: dict[str, Callable[[pa.Table], EngineCounter]] = {
     "DuckDB": in_duckdb,
-    "DuckDB, by comparisons": by_comparisons,
     "Polars": in_polars,
     "Polars, partitions": in_parts,
 }
@@ -123,11 +110,9 @@ def test_codes_are_those_of_the_rows_in_memory(rows: list[Any]) -> None:
 
 
 def test_groups_of_values_are_counted_in_the_engine(
-    make: Callable[[pa.Table], EngineCounter], monkeypatch: pytest.MonkeyPatch
+    make: Callable[[pa.Table], EngineCounter],
 ) -> None:
-    """Several groupings of one column, and more queries than one, give the sums of the single values."""
-    monkeypatch.setattr(engines, "MOST_KEYS", 4)
-    monkeypatch.setattr(engines, "BLOCK", 2)
+    """Several groupings of one column give the sums of the single values."""
     table, rng = some_rows(200), np.random.default_rng(0)
     sizes = ENGINE_SCHEMA.sizes
     groups = [
@@ -191,9 +176,8 @@ def test_any_rows_give_the_same_fit(rows: list[Any]) -> None:
         pd.testing.assert_frame_equal(other, first)
 
 
-@pytest.mark.parametrize("kind", [EngineCounter, SparkCounter])
-def test_types_that_only_the_encoder_can_read(kind: type[EngineCounter]) -> None:
-    """Decimals, moments with a zone, times, numbers in other types: distinct values are encoded in Python."""
+def test_values_in_other_types_than_the_schema_has() -> None:
+    """Decimals, moments with a zone, times, whole numbers in texts and floats."""
     relation = duckdb.sql(
         "SELECT (i % 3 + 0.5)::DECIMAL(10, 2) AS amount, (i % 3)::DECIMAL(30, 10) AS long, (i % 4)::DOUBLE AS whole, (i % 2)::VARCHAR AS text,"
         " TIMESTAMPTZ '2020-01-01 23:30:00+02' + INTERVAL (i % 5) HOUR AS moment, TIME '08:30:59.5' AS time,"
@@ -221,7 +205,7 @@ def test_types_that_only_the_encoder_can_read(kind: type[EngineCounter]) -> None
             Column(name="day", kind="date", dtype="str", low="2020-01-01", high="2020-01-03"),
         ]
     )
-    counter = kind(relation)
+    counter = EngineCounter(relation)
     counter.check(schema)
     amount, long, whole, text, moment, time, huge, level, day = counter.count_all(
         schema, [(j,) for j in range(9)]
@@ -234,7 +218,7 @@ def test_types_that_only_the_encoder_can_read(kind: type[EngineCounter]) -> None
     assert level.tolist() == [30, 30] and day.tolist() == [60, 0, 0]
 
 
-def test_reasons_for_missing_are_compared_in_the_engine(
+def test_reasons_for_missing_are_counted_apart(
     make: Callable[[pa.Table], EngineCounter],
 ) -> None:
     """Numbers beside amounts and codes, and texts beside texts; null is another code, and so is ``other``."""
@@ -263,8 +247,6 @@ def test_reasons_for_missing_are_compared_in_the_engine(
     ):
         codes = column.encode(column.convert(frame[column.name]))
         assert counts.tolist() == np.bincount(codes, minlength=column.size).tolist(), column.name
-    if isinstance(counter, SparkCounter):
-        assert not counter._values  # nothing was encoded in Python
 
 
 def test_undeclared_values_cost_nothing(
@@ -383,8 +365,8 @@ def test_a_partition_that_disappears_is_refused(tmp_path: Path) -> None:
         assert "\n" not in str(error.value)
 
 
-def test_what_an_engine_cannot_encode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A nested column, one that is missing, more cells than may return."""
+def test_what_an_engine_cannot_encode_is_refused() -> None:
+    """A nested column, and one that is missing."""
     relation = duckdb.sql("SELECT [i] AS list FROM range(99) t(i)")
     nested = Column(name="list", kind="categorical", dtype="str", categories=("a",))
     with pytest.raises(InputError, match="'list' holds List"):
@@ -392,12 +374,67 @@ def test_what_an_engine_cannot_encode_is_refused(monkeypatch: pytest.MonkeyPatch
     missing = Column(name="none", kind="categorical", dtype="str", categories=("a",))
     with pytest.raises(InputError, match="no column 'none'"):
         EngineCounter(relation).check(Schema([missing]))
-    monkeypatch.setattr(engines, "MOST_CELLS", 5)
-    with pytest.raises(InputError, match=r"'age' have more than 5 cells"):
-        by_comparisons(some_rows(9)).count_all(SMALL, [(0, 1)])
-    config = MargNetConfig(max_cells=10**7)
-    with pytest.raises(InputError, match="at most 1,000,000 cells; got max_cells=10,000,000"):
-        MargNet(SMALL, epsilon=1.0, config=config).fit(by_comparisons(some_rows(9)))
+
+
+class Workers:
+    """A table of which each part is sent to a worker, as Spark does it; it groups and adds up what they return."""
+
+    def __init__(self, *parts: pa.Table) -> None:
+        self.parts = parts
+
+    def mapInArrow(self, count: Any, names: str) -> Any:
+        sent = pickle.loads(pickle.dumps(count))
+        batches = [batch for part in self.parts for batch in sent(iter(part.to_batches()))]
+        return _Answers(pa.Table.from_batches(batches))
+
+
+class _Answers:
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def groupBy(self, *names: str) -> "_Answers":
+        self.keys = list(names)
+        return self
+
+    def sum(self, name: str) -> "_Answers":
+        return _Answers(self.table.group_by(self.keys).aggregate([(name, "sum")]))
+
+    def toArrow(self) -> pa.Table:
+        return self.table
+
+
+def by_workers(table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> SparkCounter:
+    """A counter of Spark whose rows are those of a relation, sent to three workers; the first has none."""
+    counter = SparkCounter(relation_of(table))
+    half = len(table) // 2
+
+    def parts(frame: Any) -> Workers:
+        rows = table.select(frame.collect_schema().names())
+        return Workers(rows[:0], rows[:half], rows[half:])
+
+    monkeypatch.setattr(narwhals.LazyFrame, "to_native", parts)
+    return counter
+
+
+def test_workers_of_spark_count_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a query counts few cells, there are several; ``test_spark.py`` runs Spark itself."""
+    table = some_rows(200)
+    counter = by_workers(table, monkeypatch)
+    for cells in (10**7, 50):
+        monkeypatch.setattr(engines, "MOST_CELLS", cells)
+        answers = counter.count_all(ENGINE_SCHEMA, SETS)
+        for columns, one, other in zip(SETS, counts_of(table), answers, strict=True):
+            np.testing.assert_array_equal(one, other, err_msg=str(columns))
+
+
+def test_workers_of_spark_refuse_undeclared_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R25: one error names both columns, of which different workers see the values."""
+    schema = Schema(
+        [Column(name=name, kind="numeric", dtype="int64", low=0, high=9) for name in "ab"]
+    )
+    counter = by_workers(pa.table({"a": [1, 2, 99], "b": [-5, 3, 4]}), monkeypatch)
+    with pytest.raises(InputError, match=r"'b': -5 is .* 'a': 99 is "):
+        counter.count_all(schema, [(1,), (0,), (0, 1)])
 
 
 def test_only_lazy_tables_are_engines() -> None:

@@ -41,7 +41,7 @@ from tabsynth import InputError, MargNet, Schema
 from tabsynth.privacy import ProjectLedger
 from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.tables import ParquetCounter, engines
+from tabsynth.tables import ParquetCounter
 from tabsynth.tables.batch_counter import CHANGED
 from tabsynth.tables.databases import spark_table
 from tabsynth.tables.engines import SparkCounter
@@ -97,21 +97,8 @@ def in_spark(session: Any, table: pa.Table, folder: Path) -> Any:
     return session.read.parquet(str(folder))
 
 
-@pytest.mark.slow(cases=2)
-@pytest.mark.parametrize("how", ["workers", "workers without numpy"])
-def test_codes_are_those_of_the_rows_in_memory(
-    session: Any, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_codes_are_those_of_the_rows_in_memory(session: Any, tmp_path: Path) -> None:
     """Nulls, not-a-number, clipped values, ``other``, dates, moments, reasons for missing, repeated rows."""
-    if how == "workers without numpy":
-        code = (
-            "import sys, runpy; sys.modules['numpy'] = None; sys.argv = sys.argv[2:];"
-            " runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
-        )
-        poor = tmp_path / "python"
-        poor.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{code}" "$@"\n')
-        poor.chmod(0o755)
-        monkeypatch.setattr(session.sparkContext, "pythonExec", str(poor))
     table = pa.concat_tables([some_rows(200), arrow_table(EDGES), arrow_table(EDGES)])
     counter = SparkCounter(in_spark(session, table, tmp_path / "t"))
     counter.check(ENGINE_SCHEMA)
@@ -132,18 +119,20 @@ def test_any_rows_have_the_same_counts(session: Any, rows: list[Any]) -> None:
         np.testing.assert_array_equal(one, other, err_msg=str(columns))
 
 
-def test_many_values_are_encoded_in_parts(
+def test_workers_without_tabsynth_are_named(
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Values come back and are encoded where they are more than the engine compares; the counts stay the same."""
-    monkeypatch.setattr(engines, "MOST_VALUES", 2)
-    monkeypatch.setattr(engines, "ENCODED", 50)
-    table = some_rows(150)
-    counter = SparkCounter(in_spark(session, table, tmp_path / "t"))
-    result = counter.count_all(ENGINE_SCHEMA, SETS)
-    assert counter._values["text date"][1] is None
-    for columns, one, other in zip(SETS, counts_of(table), result, strict=True):
-        np.testing.assert_array_equal(one, other, err_msg=str(columns))
+    code = (
+        "import sys, runpy; sys.modules['tabsynth'] = None; sys.argv = sys.argv[2:];"
+        " runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+    )
+    poor = tmp_path / "python"
+    poor.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{code}" "$@"\n')
+    poor.chmod(0o755)
+    monkeypatch.setattr(session.sparkContext, "pythonExec", str(poor))
+    counter = SparkCounter(in_spark(session, some_rows(20), tmp_path / "t"))
+    with pytest.raises(InputError, match="install tabsynth for the Python of Spark's workers"):
+        counter.count_all(SMALL, [(0,)])
 
 
 @pytest.mark.slow(cases=2)

@@ -377,11 +377,6 @@ class MargNetMethod(TableMethod):
                 "Counts do not show which rows break a rule, nor differences, heaping and codes below the nodes of a long"
                 " hierarchy; fit a DataFrame, or take these out of the schema."
             )
-        max_returned, cells = table.most_cells, self.config.max_cells
-        if max_returned is not None and cells > max_returned:
-            raise InputError(
-                f"This table returns at most {max_returned:,} cells; got max_cells={cells:,}."
-            )
         table.check(learned)
         check_values(learned, table)
         return table
