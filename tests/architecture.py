@@ -122,7 +122,7 @@ def jobs() -> dict[str, tuple[int, Callable[[], object]]]:
     from tabsynth import DPWGAN, MargNet, load_census
     from tabsynth.cli import app
     from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
-    from tabsynth.synthesizers.adversarial.critic import WarmStartConfig, WGANConfig
+    from tabsynth.synthesizers.adversarial.critic import WGANConfig
     from tabsynth.synthesizers.margnet.config import MargNetConfig
     from tabsynth.training.private_step import StepConfig
 
@@ -130,7 +130,7 @@ def jobs() -> dict[str, tuple[int, Callable[[], object]]]:
     people, table = table[:3_000], table[:300]
     few = StepConfig(count=4)
     networks = {
-        "config": WGANConfig(step=few, warm_start=WarmStartConfig(critic_steps=2, pair_steps=2)),
+        "config": WGANConfig(step=few, warm_start_steps=2),
         "autoencoder_config": AutoencoderConfig(step=few),
     }
     margnet = MargNet(schema, epsilon=1.0, config=MargNetConfig(steps=20))

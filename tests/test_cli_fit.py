@@ -15,7 +15,7 @@ from command_lines import FIT_GAN as FIT
 from command_lines import TABSYNTH, make_people, make_schema, refused, run, start
 from typer.testing import CliRunner
 
-from tabsynth import DPWGAN, Schema, load, read_table
+from tabsynth import load
 from tabsynth.cli import app
 from tabsynth.cli.options import METHOD_NAMES
 from tabsynth.privacy import ProjectLedger
@@ -84,8 +84,8 @@ def folder(tmp_path):
             "is the private table itself",
         ),
         (
-            ("--epsilon", "1", "--method", "pate-gan", "--overlap", "charged"),
-            "--public-source and --overlap charged go with a public table: give --public.",
+            ("--epsilon", "1", "--method", "pate-gan", "--public-source", "a census"),
+            "--public-source goes with a public table: give --public.",
         ),
         (
             ("--epsilon", "1", "--method", "margnet", "--set", "network_encoding=one-hot"),
@@ -106,9 +106,6 @@ def folder(tmp_path):
         (("--epsilon", "1", "--set", "target=job"), ["dp-wgan", "no setting 'target'"]),
         (("--epsilon", "1", "--method", "dp-gan", "--set", "variant=magic"), "magic"),
         (("--epsilon", "1", "--public", "holdout.csv"), "--public-source"),
-        (("--epsilon", "1", "--overlap", "perhaps"), "perhaps"),
-        (("--epsilon", "1", "--warm-start", "nowhere"), "nowhere"),
-        (("--epsilon", "1", "--warm-start", "people.csv"), "people.csv"),
         (("--epsilon", "1", "--checkpoint", "people.csv"), "people.csv"),
         (("--epsilon", "1", "--checkpoint", "no/such/folder"), "no/such/folder"),
     ],
@@ -269,9 +266,6 @@ def test_kill_and_the_same_command_again(folder):
 def test_options_reach_the_method(folder, monkeypatch):
     """In this process: what is built is what was asked for; what was not given is the method's own."""
     built = []
-    facts = Schema.load(folder / "schema.json")
-    warm = DPWGAN(facts, epsilon=1.0, rows=400, preset="source", time_limit=1e-9, autoencoder=None)
-    warm.fit(read_table(folder / "people.csv", facts)).save(folder / "warm")
     monkeypatch.setattr(
         "tabsynth.cli.fit.fit_and_print", lambda model, *rest, **_: built.append((model, rest[2]))
     )
@@ -279,16 +273,14 @@ def test_options_reach_the_method(folder, monkeypatch):
         ("--epsilon", 2, "--set", "autoencoder=none", "--delta", 1e-6, "--seed", 3),
         ("--epsilon", 2, "--method", "dp-gan", "--set", "variant=basic", "--checkpoint", "ck"),
         ("--epsilon", 2, "--public", "holdout.csv", "--public-source", "a survey"),
-        ("--epsilon", 2, "--method", "dp-gan", "--warm-start", "warm"),
     ):
         with contextlib.chdir(folder):
             done = CliRunner().invoke(app, [*FIT, *map(str, words)])
         assert done.exit_code == 0, done.output
-    (one, _), (two, checkpoint), (three, _), (four, _) = built
+    (one, _), (two, checkpoint), (three, _) = built
     assert (one.autoencoder, one.delta, one.random_state, one.preset) == (None, 1e-6, 3, "default")
     assert (two.method, two.variant, str(checkpoint)) == ("dp-gan", "basic", "ck")
-    assert (three.public_source, len(three.public), three.overlap) == ("a survey", 400, "declined")
-    assert type(four.warm_start) is DPWGAN and four.warm_start.certificate()["epsilon"] >= 0
+    assert (three.public_source, len(three.public)) == ("a survey", 400)
 
 
 def test_help_names_every_method():

@@ -28,11 +28,11 @@ def test_settings_are_those_of_the_estimator_and_of_its_configurations(tmp_path)
     expected = {"config": MargNetConfig(steps=7, hidden=(8, 8)), "workload": (("a", "b"),)}
     assert arguments_of("margnet", {}, read) == {**expected, "target": "age"}
     nested = ["autoencoder_config.lr=0.5", "step.count=9", "autoencoder=none", "preset=default"]
-    made = arguments_of("dp-wgan", {"overlap": "declined"}, read_settings(None, nested))
+    made = arguments_of("dp-wgan", {"public_source": "a census"}, read_settings(None, nested))
     assert made["autoencoder_config"] == AutoencoderConfig(lr=0.5) and made["autoencoder"] is None
     assert (
         made["config"] == with_settings(WGANConfig(), step__count=9)
-        and made["overlap"] == "declined"
+        and made["public_source"] == "a census"
     )
 
 
@@ -73,10 +73,8 @@ def test_a_wrong_setting_is_one_line(method, texts, says):
 
 
 def test_an_option_of_other_methods_is_refused_with_the_own_ones():
-    with pytest.raises(
-        InputError, match=r"takes no --warm-start.*are --public, --public-source, --"
-    ):
-        arguments_of("margnet", {"warm_start": 1}, {})
+    with pytest.raises(InputError, match=r"takes no --table.*are --public, --public-source"):
+        arguments_of("dp-wgan", {"tables": 1}, {})
 
 
 def test_a_file_that_is_no_toml_is_one_line(tmp_path):

@@ -9,7 +9,6 @@ import re
 from functools import partial
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -204,7 +203,7 @@ def charged(method: str) -> set[str]:
     table = pd.DataFrame({name: [0, 1, 2] for name in ("a", "b", "c")})
     public = {"public": table, "public_source": "made up"}
     changes: list[dict[str, Any]] = [
-        *({}, {"rows": 100}, public, {**public, "overlap": "charged"}, {"tables": [("a", "b")]}),
+        *({}, {"rows": 100}, public, {"tables": [("a", "b")]}),
         *({"preset": "source"}, {"teachers": "networks"}, {"variant": "basic"}),
         *({"autoencoder": "dp-sgd", **change} for change in ({}, {"teachers": "networks"})),
         *({"mode": "B"}, {"config": MargNetConfig(max_unscored=0)}),
@@ -219,12 +218,6 @@ def charged(method: str) -> set[str]:
             except InputError:
                 continue
             purposes |= {spend.purpose.rpartition(": ")[2] for spend in planned.spends}
-    if "warm_start" in inspect.signature(makers[0]).parameters:  # from a fit that released no total
-        warm = SimpleNamespace(model_=SimpleNamespace(population=None))
-        for make in makers:
-            purposes |= {
-                *make(**needed, warm_start=warm).make_method(make(**needed).schema).count_purposes()
-            }
     return purposes
 
 
@@ -266,7 +259,7 @@ def test_settings_on_a_page_are_the_defaults():
 
 
 def test_the_autoencoder_of_dp_wgan_is_what_the_page_says():
-    """By default it is trained with charged steps, on a public table if there is one, and not after a warm start."""
+    """By default it is trained with charged steps, on a public table if there is one."""
     schema = Schema([Ordinal(name="a", dtype="int64", categories=range(3))])
     make = partial(tabsynth.DPWGAN, schema, epsilon=1.0)
     assert make().make_method(schema).training == "dp-sgd"
@@ -274,10 +267,8 @@ def test_the_autoencoder_of_dp_wgan_is_what_the_page_says():
         make(public=pd.DataFrame({"a": [1]}), public_source="made up").make_method(schema).training
         == "public"
     )
-    assert make(warm_start=object()).make_method(schema).training is None
     page = " ".join((EXPLANATION / "methods" / "dp-wgan.md").read_text("utf-8").split())
     assert "By default the first is done, or the second if there is a public table." in page
-    assert "After a warm start there is no autoencoder" in page
 
 
 def test_every_purpose_is_a_read_of_some_method():

@@ -34,7 +34,6 @@ import tabsynth
 from tabsynth._files import write_text
 from tabsynth.auditing import linked_datasets
 from tabsynth.auditing.replay_audit import ROWS, SCHEMA, make_table
-from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.estimator import LINKED, METHODS
 
 HERE = Path(__file__).resolve().parent
@@ -155,7 +154,6 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=HERE / "replays.json")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    released.RELEASED_ROWS = 1000  # a warm start draws fewer rows
     module_hashes = evidence.ModuleHashes(Path(tabsynth.__file__).parent)
     planned = plan(options.seeds, options.variant_seeds)
     record = read_record(options.output, planned)

@@ -49,18 +49,12 @@ Fit = Callable[[Callable[[], Synthesizer], object, Path, Note], Iterator[Synthes
 
 
 def make_files(model: Synthesizer, place: Path) -> JsonObject:
-    """Make the files that :meth:`Synthesizer.fit` takes in an empty folder, at the same path in a replay.
-
-    A fit from a warm start has no project ledger, because the warm start was not fitted under it.
-    """
+    """Make the files that :meth:`Synthesizer.fit` takes in an empty folder, at the same path in a replay."""
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
-    files: JsonObject = {"checkpoint": place / CHECKPOINT}
-    if getattr(model, "warm_start", None) is None:
-        files["ledger"] = place / LEDGER
-        unit = model.design.unit
-        ProjectLedger.create(files["ledger"], epsilon=math.inf, delta=model.delta, unit=unit)
-    return files
+    unit = model.design.unit
+    ProjectLedger.create(place / LEDGER, epsilon=math.inf, delta=model.delta, unit=unit)
+    return {"checkpoint": place / CHECKPOINT, "ledger": place / LEDGER}
 
 
 def note_files(place: Path, note: Note) -> None:
@@ -110,7 +104,7 @@ def find_misprint(
     Parameters
     ----------
     certificate : dict
-        Certificate of the fit. Earlier charges, such as a warm start's, are not of this run, but for the draft of the
+        Certificate of the fit. Earlier charges are not of this run, but for the draft of the
         schema.
     mechanisms : sequence of Mechanism
         Calls of the run, with the distance to the inputs on the neighbouring dataset.

@@ -122,7 +122,7 @@ def fit(
             read = partial(_read_rows, request.table, facts, nulls, reading, identifiers)
     private = engine.duckdb if request.table is None else request.table
     inputs = [private, request.schema, columns.linked, settings.config]
-    inputs += [prior.public, prior.warm_start, budget.ledger]
+    inputs += [prior.public, budget.ledger]
     if prior.public is not None and private is not None and is_same_file(prior.public, private):
         raise InputError(
             f"{prior.public} is the private table itself; give a public table to --public."
@@ -219,8 +219,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _read_prior(prior: PriorKnowledge, facts: "Schema | None", reading: Reading) -> dict[str, Any]:
-    """Read the public table and the fitted model that a fit starts from."""
-    from tabsynth.synthesizers import load
+    """Read the public table that a fit starts from."""
     from tabsynth.tables.files import read_table, taken_by
 
     arguments: dict[str, Any] = {}
@@ -229,8 +228,6 @@ def _read_prior(prior: PriorKnowledge, facts: "Schema | None", reading: Reading)
             raise InputError("--public needs --schema, which both tables have.")
         options = taken_by(prior.public, reading.options)
         arguments["public"] = read_table(prior.public, facts, **options)
-    if prior.warm_start is not None:
-        arguments["warm_start"] = load(prior.warm_start)
     return arguments
 
 
@@ -409,8 +406,6 @@ SHARED = frozenset(
 OPTIONS = {
     "public": "--public",
     "public_source": "--public-source",
-    "overlap": "--overlap",
-    "warm_start": "--warm-start",
     "tables": "--table",
 }
 

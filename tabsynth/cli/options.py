@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 METHOD_NAMES = tuple(METHODS)
 # An environment variable, which does not enter the history of a shell.
 PASSPHRASE = "TABSYNTH_PASSPHRASE"
-OVERLAPPING = "Whether the number of private rows that are also public is measured"
 
 # Panels of the help, by task.
 BUDGET, COLUMNS, SURVEY = "Budget and ledger", "Schema and columns", "Survey and units"
@@ -240,13 +239,6 @@ class PriorKnowledge:
     )
     public_source: str | None = option(
         "The source of the public table, for the certificate.", panel=METHOD
-    )
-    overlap: str | None = option(
-        f"{OVERLAPPING}: charged (part of the budget) or declined.", panel=METHOD
-    )
-    warm_start: Path | None = option(
-        "A fitted model of the same private rows to start from. Its privacy cost is part of the budget.",
-        panel=METHOD,
     )
 
 

@@ -4,7 +4,6 @@ from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.adversarial.critic import (
     CriticConfig,
     DPGANConfig,
-    WarmStartConfig,
     WGANConfig,
 )
 from tabsynth.synthesizers.adversarial.dpgan import DPGAN
@@ -40,7 +39,6 @@ __all__ = [
     "StepConfig",
     "Synthesizer",
     "WGANConfig",
-    "WarmStartConfig",
     "load",
     "with_settings",
 ]

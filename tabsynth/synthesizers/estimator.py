@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 from torch import Tensor
@@ -114,14 +114,6 @@ class Synthesizer(BaseEstimator):
         for name in ("string", "categorical", "allow_nan"):
             setattr(tags.input_tags, name, True)
         return tags
-
-    def __sklearn_clone__(self) -> Self:
-        """Return a clone that is not fitted; a warm start is, for that is a parameter and not a part to refit."""
-        parameters = {
-            name: value if isinstance(value, Synthesizer) else clone(value, safe=False)
-            for name, value in self.get_params(deep=False).items()
-        }
-        return type(self)(**parameters)
 
     # What a subclass provides.
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import torch
@@ -423,15 +423,6 @@ class PlannedSpend:
         return f"{self.purpose}: {self.mechanism.in_words(self.count)}"
 
 
-class WarmStart(Protocol):
-    """A fitted synthesizer from which another one starts."""
-
-    method: ClassVar[str]
-    ledger_: Ledger
-    seeded_: bool
-    model_: FittedModel[Any]
-
-
 def device_of(name: str) -> torch.device:
     """Return the device called ``name``; ``auto`` is a GPU where there is one."""
     one_of("device", str(name).split(":")[0], ("auto", "cpu", "cuda"))
@@ -457,30 +448,6 @@ def check_identifiers(schema: Schema) -> None:
             f" {', '.join(named[:MOST_NAMED])}{unnamed}. Draft the schema again, which leaves them out, take"
             " them out of it, or declare them by hand if they may be learned."
         )
-
-
-def check_public_source(public: object, public_source: object) -> None:
-    """Refuse a public table whose source nobody states."""
-    if public is not None and not (isinstance(public_source, str) and public_source.strip()):
-        raise InputError(
-            "A public table needs public_source: say in a line where it comes from and why it is"
-            f" public; got public_source={quote(public_source)}."
-        )
-
-
-def public_codes(encoder: TableEncoder, public: object) -> np.ndarray | None:
-    """Return the category codes of a public table, shape (rows, columns); None without one."""
-    if public is None:
-        return None
-    index = encoder.to_index(to_pandas(public, "public table"), "public table")
-    refuse_no_rows(len(index), "public table")
-    return index
-
-
-def describe_public_table(index: np.ndarray) -> JsonObject:
-    """Return the number of rows of a public table, and a hash of its category codes."""
-    digest = hashlib.sha256(np.ascontiguousarray(index, dtype="<i8").tobytes()).hexdigest()
-    return {"rows": len(index), "sha256_of_value_numbers": digest}
 
 
 def weight_notes(design: Design) -> list[str]:
@@ -517,8 +484,6 @@ class Method(ABC):
         The declared number of rows.
     device : torch.device
     accept_drafted_domain : bool
-    warm_start : Synthesizer, optional
-        The fitted synthesizer that training starts from.
     """
 
     composition: ClassVar[str] = RENYI  # of a draft and the fit that made it
@@ -532,7 +497,6 @@ class Method(ABC):
     rows: int | None
     device: torch.device
     accept_drafted_domain: bool
-    warm_start: WarmStart | None = None
 
     # Parameters.
 
@@ -549,10 +513,6 @@ class Method(ABC):
     @abstractmethod
     def plan(self, earlier: Ledger) -> list[PlannedSpend]:
         """Return the mechanisms of a fit, after what a ledger has charged."""
-
-    def with_sources(self, spends: list[JsonObject]) -> list[JsonObject]:
-        """Return earlier spends with those of other sources of the fit, such as a warm start."""
-        return spends
 
     def free_steps(self) -> dict[str, int]:
         """Return the number of steps of each stage that reads no private row."""
@@ -681,12 +641,24 @@ class Method(ABC):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TableMethod(Method):
-    """A method for single tables."""
+    """A method for single tables.
+
+    Attributes
+    ----------
+    schema : Schema
+    network_encoding : str or dict
+    public : DataFrame, optional
+        A table of the same schema that somebody declares public.
+    public_source : str, optional
+        Where it comes from and why it is public.
+    """
 
     no_design: ClassVar[tuple[str, ...]] = ("weight", "unit")  # what of a design it does not take
 
     schema: Schema
     network_encoding: str | Mapping[str, str] = "one-hot"
+    public: Any = None
+    public_source: str | None = None
 
     @cached_property
     def encoder(self) -> TableEncoder:
@@ -695,8 +667,12 @@ class TableMethod(Method):
 
     @cached_property
     def public_index(self) -> np.ndarray | None:
-        """Category codes of the public table that training uses."""
-        return None
+        """Category codes of the public table that training uses, shape (rows, columns); None without one."""
+        if self.public is None:
+            return None
+        index = self.encoder.to_index(to_pandas(self.public, "public table"), "public table")
+        refuse_no_rows(len(index), "public table")
+        return index
 
     def check(self) -> None:
         """Refuse settings that cannot be used."""
@@ -705,9 +681,26 @@ class TableMethod(Method):
                 f"Method {self.name} does not take a schema with a {what}; take {quote(getattr(self.schema, what))} out"
                 " of it, or fit margnet."
             )
+        self._check_source()
         self.check_settings()
+        _ = self.public_index  # refused before any spending
         if self.schema.has_rules:
             _ = CodeRules(self.schema).merged_rules  # refuses what cannot be held
+
+    def _check_source(self) -> None:
+        """Refuse a public table whose source nobody states, and a source without a table.
+
+        No private row is read: that the public table is public is the declaration of whoever names its source.
+        A comparison with the private rows that is not charged would reveal whether a record is among them.
+        """
+        source = self.public_source
+        if self.public is None and source is not None:
+            raise InputError("public_source= goes with a public table: give public=.")
+        if self.public is not None and not (isinstance(source, str) and source.strip()):
+            raise InputError(
+                "A public table needs public_source: say in a line where it comes from and why it is"
+                f" public; got public_source={quote(source)}."
+            )
 
     def check_settings(self) -> None:
         """Refuse settings of the method that cannot be used."""
@@ -737,9 +730,17 @@ class TableMethod(Method):
         return one_hot_width(self.schema.learned, self.network_encoding)
 
     def public_table_facts(self) -> JsonObject | None:
-        """Return what a certificate says of the public table: its rows, and a hash of its category codes."""
-        public = self.public_index
-        return None if public is None else describe_public_table(public)
+        """Return what a certificate says of the public table: its rows, a hash of its category codes, and its source."""
+        index = self.public_index
+        if index is None:
+            return None
+        digest = hashlib.sha256(np.ascontiguousarray(index, dtype="<i8").tobytes()).hexdigest()
+        return {
+            "rows": len(index),
+            "sha256_of_value_numbers": digest,
+            "provenance": self.public_source,
+            "overlap": "declined: not counted",
+        }
 
     def public_facts(self, trained: Trained) -> JsonObject:
         """Return the public facts that a certificate states, JSON-ready."""

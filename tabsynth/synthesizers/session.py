@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, is_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import pandas as pd
@@ -58,7 +58,6 @@ from tabsynth.synthesizers.method import (
     PlannedSpend,
     TableMethod,
     Trained,
-    WarmStart,
     device_of,
     json_default,
     read_model,
@@ -78,13 +77,17 @@ NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
 # Parameters that a certificate states, where a method has them.
 STATED = ("preset", "variant", "class_column")
 # Parameters with values of a schema, which a fit that drafts one cannot take.
-SPEAKS_OF_SCHEMA = ("public", "warm_start", "class_shares", "tables")
+SPEAKS_OF_SCHEMA = ("public", "class_shares", "tables")
 logger = logging.getLogger(__name__)
 
 
-class Estimator(WarmStart, Protocol):
+class Estimator(Protocol):
     """The parameters of a fit, and what earlier fits left: see :class:`Synthesizer`."""
 
+    method: ClassVar[str]
+    ledger_: Ledger
+    seeded_: bool
+    model_: FittedModel[Any]
     schema: AnySchemaLike | None
     epsilon: float
     delta: float
@@ -172,12 +175,10 @@ class FitSession:
     def is_seeded(self) -> bool:
         """True where any part of this fit, or an earlier one, is seeded: a known seed allows the noise to be subtracted."""
         released = getattr(self.schema, "released", None) or {}
-        warm = None if self.method is None else self.method.warm_start
         return bool(
             self.estimator.random_state is not None
             or getattr(self.estimator, "seeded_", False)
             or released.get("seeded")
-            or (warm is not None and warm.seeded_)
             or (self.checkpoint is not None and self.checkpoint.is_seeded)
         )
 
@@ -496,31 +497,25 @@ class FitSession:
             project.refuse_seed("A seeded fit")
         if project is not None:
             project.check_unit(unit)
-        warm = None if self.method is None else self.method.warm_start
-        sources: list[tuple[str, object, object]] = []
-        for what, before in (
-            ("What this synthesizer was fitted to", self.earlier),
-            ("warm_start", None if warm is None else warm.ledger_),
-        ):
-            if before is not None and before.spends():
-                if before.unit != unit:
-                    raise InputError(
-                        f"{what} protects {neighbour_of(before.unit)}, and this fit {neighbour_of(unit)}; their"
-                        " privacy costs do not add up. Give both the same unit, or fit a new synthesizer."
-                    )
-                # A draft has no schema yet, but the options that the design is of.
-                used = self.design if self.schema is None else self.schema.contributions
-                if before is self.earlier and before.contributions not in (None, used):
-                    raise InputError(
-                        "What this synthesizer was fitted to has other bounds of a unit, or another cap of weights, and a"
-                        " certificate states one for all charges. Give both fits the same, or fit a new synthesizer."
-                    )
-                sources.append((what, before.project, before.run))
+        before, what = self.earlier, "What this synthesizer was fitted to"
+        if before is not None and before.spends():
+            if before.unit != unit:
+                raise InputError(
+                    f"{what} protects {neighbour_of(before.unit)}, and this fit {neighbour_of(unit)}; their"
+                    " privacy costs do not add up. Give both the same unit, or fit a new synthesizer."
+                )
+            # A draft has no schema yet, but the options that the design is of.
+            used = self.design if self.schema is None else self.schema.contributions
+            if before.contributions not in (None, used):
+                raise InputError(
+                    f"{what} has other bounds of a unit, or another cap of weights, and a certificate states one for all"
+                    " charges. Give both fits the same, or fit a new synthesizer."
+                )
+            check_same_ledger(what, before.project, before.run, project)
         released = getattr(self.schema, "released", None)
         if released is not None:
-            sources.append((release_name(released), released.get("project"), released.get("run")))
-        for what, project_id, run in sources:
-            check_same_ledger(what, project_id, run, project)
+            run = released.get("run")
+            check_same_ledger(release_name(released), released.get("project"), run, project)
 
     def _earlier_spends(self) -> list[JsonObject]:
         """Return what counts as spent before this fit begins, as a ledger lists it."""
@@ -528,7 +523,7 @@ class FitSession:
         spends = [] if self.earlier is None else as_earlier(self.earlier.to_list())
         if released is not None and not self.release_charged:
             spends += as_earlier(released["mechanisms"])
-        return spends if self.method is None else self.method.with_sources(spends)
+        return spends
 
     def _find_release(self) -> bool:
         """Return whether earlier fits of the estimator have charged the release of the schema: this very one."""
@@ -625,9 +620,7 @@ class FitSession:
             facts = read_index(index)
             # This object began, or continued, the very same fit: that is not spent twice.
             if ledger.run in (facts["run"], *facts.get("given_up", [])):
-                spends = ledger.of_run(EARLIER)
-                # Another warm start than the one on that ledger adds its charges, and so makes it another fit.
-                return spends if self.method is None else self.method.with_sources(spends)
+                return ledger.of_run(EARLIER)
         return self._earlier_spends()
 
     def _binding(self) -> JsonObject:
@@ -750,14 +743,12 @@ def nominal_schema(table: pd.DataFrame, design: Design) -> Schema:
     return Schema(columns, **design.parameters())
 
 
-def noise_facts(method: Method, ledger: Ledger) -> JsonObject | None:
-    """Return how noise was made in this fit, and in the one that it started from; None if that one does not say."""
+def noise_facts(method: Method, ledger: Ledger) -> JsonObject:
+    """Return how noise was made in a fit."""
     on_gpu = method.device.type != "cpu" and any(
         isinstance(mechanism, SubsampledGaussian) for mechanism, _ in ledger.spends()
     )
-    start = method.warm_start
-    before = EXACT if start is None else start.model_.facts.get("noise")
-    return dict(ON_GPU) if on_gpu else before and dict(before)
+    return dict(ON_GPU if on_gpu else EXACT)
 
 
 def interrupted_cost(estimator: Estimator) -> str:

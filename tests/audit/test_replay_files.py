@@ -80,11 +80,6 @@ LEAKS: dict[str, tuple[type[MargNet], str]] = {
         "project.ledger: [0][2].about.rows is 41, not 40",
     ),
     "account": (leaking(in_details), "project.ledger: [0][4].details.rows is 41, not 40"),
-    "own ledger":  # With a checkpoint that has a ledger of its own, because there is no project ledger.
-    (
-        leaking(in_details, warm_start="of another table"),
-        "ledger.jsonl: [0][3].details.rows is 41, not 40",
-    ),
 }
 
 

@@ -10,19 +10,12 @@ from replayed_tables import EPSILON, SCHEMA, checked, frame, pairs_of
 from systems import make_tiny_model, system_names
 
 from tabsynth.auditing.fixtures.pate import TEACHERS
-from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.pate.features import MarginalTeachers
 from tabsynth.synthesizers.pate.teachers import TeacherTrainer
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
 PATE = [name for name in system_names() if name.startswith("pate")]
-
-
-@pytest.fixture(autouse=True)
-def few_released_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A warm start draws a thousand rows, not fifty thousand."""
-    monkeypatch.setattr(released, "RELEASED_ROWS", 1000)
 
 
 class Teaching:
@@ -61,9 +54,6 @@ def differing(taught: Teaching) -> set[int]:
 @pytest.mark.parametrize("name", PATE)
 def test_one_record_is_one_teacher(name: str) -> None:
     """Added or removed, it changes one teacher in all rounds, a vote by one, and nothing else."""
-    make_tiny_model(name, SCHEMA, epsilon=EPSILON).plan(
-        estimate_time=False
-    )  # a warm start is fitted before
     for pair, interrupted in zip(pairs_of(name), (None, 4), strict=False):
         with pytest.MonkeyPatch.context() as patch:
             taught = Teaching(patch)

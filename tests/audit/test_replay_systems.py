@@ -10,7 +10,6 @@ from record_replay import neighbours, replay
 from replayed_tables import EPSILON, ROUNDING, SCHEMA, checked, frame, pairs_of
 from systems import list_systems, make_tiny_model, system_names
 
-from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.estimator import METHODS
 
 torch.set_num_threads(1)
@@ -18,12 +17,6 @@ pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
 # What a replay sets itself, or refuses; the budget's delta is an ordinary number.
 # Drafts are replayed by tests of their own.
 OF_NO_SYSTEM = {"delta", "draft_options", "random_state", "time_limit", "verbose"}
-
-
-@pytest.fixture(autouse=True)
-def few_released_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A warm start draws a thousand rows, not fifty thousand."""
-    monkeypatch.setattr(released, "RELEASED_ROWS", 1000)
 
 
 @pytest.mark.slow

@@ -28,7 +28,6 @@ from tabsynth.privacy.noise.counts import (
     shares_by_cells,
     total_rows,
 )
-from tabsynth.synthesizers.adversarial.public import noisy_overlap
 
 
 def opened(index: np.ndarray, sigma: float, uses: int) -> tuple[PrivateTable[np.ndarray], Account]:
@@ -334,7 +333,6 @@ def test_an_account_of_votes_pays_for_no_count() -> None:
         lambda: counts.distances(account, [(0, 1)], lambda _: np.zeros((1, 1)), rng),
         lambda: noisy_marginals(table, account, (1, 1), rng),
         lambda: noisy_row_count(table, account, rng),
-        lambda: noisy_overlap(table, account, rows, rng),
     ):
         with pytest.raises(BudgetError, match="pays for votes"):
             release()

@@ -33,7 +33,6 @@ from tabsynth.errors import FileFormatError, InputError
 from tabsynth.schema import Column, hierarchical
 from tabsynth.schema.conditions import condition_value
 from tabsynth.synthesizers import AutoencoderConfig, WGANConfig
-from tabsynth.synthesizers.adversarial.critic import WarmStartConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training.private_step import StepConfig
 
@@ -260,9 +259,7 @@ def test_a_network_makes_long_hierarchies_and_reasons(monkeypatch) -> None:
     model = DPWGAN(
         schema,
         epsilon=3,
-        config=WGANConfig(
-            step=StepConfig(count=4), warm_start=WarmStartConfig(critic_steps=2, pair_steps=2)
-        ),
+        config=WGANConfig(step=StepConfig(count=4), warm_start_steps=2),
         autoencoder_config=AutoencoderConfig(step=StepConfig(count=2)),
         random_state=0,
     )

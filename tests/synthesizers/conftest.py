@@ -6,13 +6,11 @@ import pytest
 
 from tabsynth.privacy.ledger.ledger import PrivateTable
 from tabsynth.synthesizers import plan
-from tabsynth.synthesizers.adversarial import public
 
 
 @pytest.fixture(autouse=True)
 def few_made_up_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw few rows of a warm start, and of the tables on which times of fits are estimated."""
-    monkeypatch.setattr(public, "RELEASED_ROWS", 500)
+    """Draw few rows of the tables on which times of fits are estimated."""
     monkeypatch.setattr(plan, "TRIAL_ROWS", 2_000)
 
 

@@ -4,12 +4,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from torch import Tensor
 
 from tabsynth import DPGAN, DPWGAN, PATEACGAN, PATEGAN, Schema
+from tabsynth.encoding.table import Layout
 from tabsynth.schema import Column
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.adversarial.critic import DPGANConfig, WGANConfig
 from tabsynth.synthesizers.adversarial.dpgan import VARIANTS
+from tabsynth.synthesizers.adversarial.generator import across_columns
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.method import with_settings
 from tabsynth.synthesizers.pate.config import PATEConfig
@@ -61,8 +64,7 @@ TINY: dict[str, Any] = {
     "critic__hidden": (8,),
     "step__count": 8,
     "critic__per_generator": 2,
-    "warm_start__critic_steps": 4,
-    "warm_start__pair_steps": 3,
+    "warm_start_steps": 4,
 }
 
 
@@ -118,7 +120,6 @@ def pate(**changes: Any) -> PATEConfig:
         "networks__student_steps": 3,
         "networks__teacher_batch": 4,
         "networks__student_batch": 8,
-        "pair_steps": 3,
     }
     return with_settings(PATEConfig(), **{**parameters, **changes})
 
@@ -145,6 +146,11 @@ def stop_at(stage: str, step: int, error: type[BaseException] = RuntimeError) ->
             raise error("stopped")
 
     return progress
+
+
+def second_moments(layout: Layout, codes: Tensor) -> Tensor:
+    """Return the mean outer product of rows of codes between different columns, shape (width, width)."""
+    return codes.T @ codes / len(codes) * across_columns(layout).to(codes)
 
 
 def facts(model: Synthesizer) -> dict[str, Any]:

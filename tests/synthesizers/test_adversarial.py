@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from contexts import context_of, streams_of
+from fitted_tables import second_moments
 from test_wgan import layout_of, rng, tiny
 from torch import Tensor
 
@@ -26,7 +27,6 @@ from tabsynth.synthesizers.adversarial.generator import (
     MomentPenalty,
     TableGenerator,
     mean_code,
-    second_moments,
 )
 from tabsynth.synthesizers.method import with_settings
 from tabsynth.training.networks import mlp
@@ -141,17 +141,6 @@ def test_a_paired_loss_is_algorithm_1() -> None:
         assert float(result[i].detach()) == pytest.approx(float(wanted.detach()), rel=1e-6)
 
 
-def test_second_moments_are_two_way_marginals() -> None:
-    index = np.random.default_rng(0).integers(0, 3, (500, 2))
-    result = second_moments(LAYOUT, torch.from_numpy(LAYOUT.encode(index)))
-    wanted = np.zeros((3, 4))
-    for a, b in index:
-        wanted[a, b] += 1 / 500
-    np.testing.assert_allclose(result[:3, 3:], wanted, atol=1e-6)
-    np.testing.assert_allclose(result, result.T)
-    assert result[:3, :3].abs().sum() == 0 == result[3:, 3:].abs().sum()
-
-
 def test_the_pair_anchor_s_gradient_is_that_of_autograd() -> None:
     """The distance written out, of an odd number of rows, of which the last is in no half."""
     target = second_moments(LAYOUT, rows_of(100, 3)).double()
@@ -177,7 +166,7 @@ def test_a_warm_up_learns_what_the_table_says() -> None:
         generator__averaging=0.9,
         weight_clip=0.1,
         critic__per_generator=1,
-        warm_start__critic_steps=250,
+        warm_start_steps=250,
     )
     generator = TableGenerator(LAYOUT, config.generator, rng())
     moment_penalty = MomentPenalty(
@@ -263,7 +252,7 @@ def test_state_of_a_stage(monkeypatch: pytest.MonkeyPatch) -> None:
         return steps
 
     for run, first in ((whole, 0), (rest, 2)):
-        model = dpgan(critic__per_generator=2, warm_start__critic_steps=4)
+        model = dpgan(critic__per_generator=2, warm_start_steps=4)
         monkeypatch.setattr(adversarial, "run_steps", run)
         monkeypatch.setattr(model, "_codes", _codes_of_steps(first))
         codes, ledger = rows_of(20, 1), Ledger(math.inf, 1e-5)

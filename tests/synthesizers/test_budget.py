@@ -216,8 +216,6 @@ def test_a_second_fit_names_the_epsilon_of_the_certificate(method: str, tmp_path
         for call in (fitted.plan, lambda fitted=fitted: fitted.fit(frame())):
             with pytest.raises(BudgetError, match=f"already spent epsilon={claimed} of 1;"):
                 call()
-    with pytest.raises(BudgetError, match=f"warm_start has spent epsilon={claimed} of 1:"):
-        small(epsilon=1.0, warm_start=model).fit(frame())
 
 
 def test_a_fit_after_a_draft_names_the_epsilon_of_the_draft() -> None:

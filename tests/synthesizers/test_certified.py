@@ -18,7 +18,6 @@ from tabsynth.privacy.certificate.verification import verify
 from tabsynth.report.certificates import privacy_panel
 from tabsynth.synthesizers import METHODS, load
 from tabsynth.synthesizers.adversarial import critic as adversarial
-from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.pate.estimator import MODES, TEACHERS
 from tabsynth.synthesizers.session import STATED, noise_facts
@@ -61,22 +60,16 @@ def test_certificates_of_every_method(tmp_path, method):
 
 @pytest.mark.slow
 def test_noise_of_a_gpu_is_called_so(monkeypatch):
-    """Where gradients are summed there, now or in the fit that this one starts from."""
+    """Where gradients are summed there."""
     first, counts = (make(rows=60, device="cpu").fit(frame()) for make in (small, margnet))
     monkeypatch.setattr("tabsynth.synthesizers.estimator.device_of", lambda _: torch.device("cuda"))
     first.model_.facts["noise"] = noise_facts(first.make_method(first.schema), first.ledger_)
     assert first.model_.facts["noise"]["exact"] is False
     assert noise_facts(counts.make_method(counts.schema), counts.ledger_)["exact"] is True
-    monkeypatch.undo()
-    warm = small_dpgan(rows=60, epsilon=6.0, warm_start=first, device="cpu").fit(frame())
-    assert warm.model_.facts["noise"]["exact"] is False
-    del first.model_.facts["noise"]  # a model file of before
-    warm = small_dpgan(rows=60, epsilon=6.0, warm_start=first, device="cpu").fit(frame())
-    assert warm.model_.facts["noise"] is None
 
 
 PUBLIC: dict[str, Any] = {"public": frame(30, seed=4), "public_source": "a made-up table"}
-TABLE, WARM = "rows of the public table", "rows released by the warm start"
+TABLE = "rows of the public table"
 BOTH = ["autoencoder_config", "config"]
 SETTINGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "margnet": (margnet, {"own_configuration": []}),
@@ -179,13 +172,10 @@ def test_the_schema_lists_what_there_is():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("warm_steps", [0, 4])
-@pytest.mark.parametrize("source", ["generated rows", TABLE, WARM])
-def test_public_generated_and_released_rows_are_told_apart(source, warm_steps, monkeypatch):
-    """What private steps go by: of the model itself, of a table that a person declared public, or of another
-    synthesizer, whose mechanisms are on the same list."""
-    given, seen = {TABLE: PUBLIC, WARM: {"epsilon": 6.0}}.get(source, {}), []
-    if source == WARM:
-        given = {**given, "warm_start": margnet(rows=60).fit(frame())}
+@pytest.mark.parametrize("source", ["generated rows", TABLE])
+def test_public_and_generated_rows_are_told_apart(source, warm_steps, monkeypatch):
+    """What private steps go by: of the model itself, or of a table that a person declared public."""
+    given, seen = PUBLIC if source == TABLE else {}, []
     real = adversarial._draw_rows
 
     def draw_rows(rows, *args):
@@ -193,7 +183,7 @@ def test_public_generated_and_released_rows_are_told_apart(source, warm_steps, m
         return real(rows, *args)
 
     monkeypatch.setattr(adversarial, "_draw_rows", draw_rows)
-    model = small_dpgan(rows=60, config={"warm_start__critic_steps": warm_steps}, **given)
+    model = small_dpgan(rows=60, config={"warm_start_steps": warm_steps}, **given)
     certificate = model.fit(frame()).certificate()
     (critic,) = (item for item in certificate["mechanisms"] if item["purpose"] == "critic")
     used = (
@@ -201,7 +191,7 @@ def test_public_generated_and_released_rows_are_told_apart(source, warm_steps, m
     )  # not warmed up on it, the critic never sees it
     assert bool(seen) == (used != "generated rows")
     if seen:
-        assert len(seen[0]) == (30 if source == TABLE else released.RELEASED_ROWS)
+        assert len(seen[0]) == 30
     assert critic["details"]["stand_ins"] == used
     assert (
         critic["details"]["unit"] == f"median gradient norm of {used} at each step, group by group"
@@ -210,15 +200,6 @@ def test_public_generated_and_released_rows_are_told_apart(source, warm_steps, m
     assert (public["public_table"] is not None) == (source == TABLE)
     if source == TABLE:
         assert public["public_table"]["provenance"] == "a made-up table"
-    assert ("warm_start" in public) == (source == WARM)
-    if source == WARM:
-        assert public["warm_start"]["settings"] == {"own_configuration": []}
-        assert [i["details"].get("warm_start") for i in certificate["mechanisms"]] == [
-            "margnet",
-            "margnet",
-            "margnet",
-            None,
-        ]
 
 
 @pytest.mark.parametrize(

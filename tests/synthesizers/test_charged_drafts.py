@@ -123,7 +123,6 @@ def test_what_can_be_refused_is_refused_before_the_draft(
             PATEACGAN(epsilon=1, class_column="k", class_shares={"x": 1.0}),
             "class_shares needs a schema",
         ),
-        (small(warm_start=drafting()).set_params(schema=None), "warm_start needs a schema"),
         (small(public=table, public_source="a").set_params(schema=None), "public needs a schema"),
     ):
         with pytest.raises(InputError, match=says):

@@ -50,22 +50,15 @@ OPTIONS: dict[str, Callable[[], Synthesizer]] = {
     "dp-wgan, source, rows": lambda: small(preset="source", autoencoder=None, rows=60),
     "dp-wgan, no noise": lambda: small(epsilon=math.inf, autoencoder="no-noise"),
     "dp-wgan, no time": lambda: small(time_limit=1e-6, autoencoder=None),
-    "dp-wgan, after margnet": lambda: small(epsilon=6.0, warm_start=fitted(margnet())),
-    "dp-wgan, after a critic": lambda: small(epsilon=6.0, warm_start=fitted(small_dpgan(rows=60))),
     "dp-wgan, again": lambda: twice(small(autoencoder=None)),
     "dp-gan, basic, rows": lambda: small_dpgan(variant="basic", rows=60),
     "dp-gan, part of the rows": lambda: small_dpgan(rate=0.3),
-    "dp-gan, twice warm": lambda: small_dpgan(
-        epsilon=9.0, warm_start=fitted(small(epsilon=6.0, warm_start=fitted(margnet())))
-    ),
     "pate-gan, paper, coder": lambda: small_pate(autoencoder="dp-sgd", **PAPER),
-    "pate-gan, warm": lambda: small_pate(epsilon=6.0, warm_start=fitted(margnet()), **NETWORKS),
+    "pate-gan, networks": lambda: small_pate(**NETWORKS),
     "pate-gan, no time": lambda: small_pate(time_limit=1e-6),
     "pate-gan, no noise": lambda: small_pate(epsilon=math.inf),
     "pate-acgan, C, rows": lambda: small_acgan(mode="C", rows=60),
-    "pate-acgan, shares": lambda: small_acgan(
-        class_shares={"x": 0.5, "y": 0.5}, warm_start=fitted(margnet()), epsilon=6.0
-    ),
+    "pate-acgan, shares": lambda: small_acgan(class_shares={"x": 0.5, "y": 0.5}),
 }
 
 

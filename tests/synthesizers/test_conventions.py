@@ -63,9 +63,6 @@ BAD: list[dict[str, Any]] = [
     {"public": frame(4), "public_source": " "},
     {"public": frame(4), "public_source": 5},
     {"public_source": "a census"},
-    {"overlap": "charged"},
-    *({"overlap": v} for v in ("free", None, ["charged"])),
-    *({"warm_start": v} for v in (5, "margnet", frame(3))),
     {"autoencoder": "no-noise"},
 ]
 

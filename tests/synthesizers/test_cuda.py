@@ -23,11 +23,7 @@ SCHEMA = Schema(
         Column(name="b", kind="numeric", dtype="int64", low=0, high=9),
     ]
 )
-FEW: dict[str, Any] = {
-    "step__count": 20,
-    "warm_start__critic_steps": 5,
-    "warm_start__pair_steps": 5,
-}
+FEW: dict[str, Any] = {"step__count": 20, "warm_start_steps": 5}
 
 
 def table() -> pd.DataFrame:
@@ -45,13 +41,11 @@ def test_fit_and_sample_on_cuda() -> None:
     assert 1.98 <= model.certificate()["epsilon"] <= 2.0
 
 
-def test_dpgan_with_a_warm_start_on_cuda() -> None:
-    warm = DPWGAN(
-        SCHEMA, epsilon=1.0, device="cuda", config=with_settings(WGANConfig(), **FEW)
-    ).fit(table())
+def test_dpgan_with_a_public_table_on_cuda() -> None:
+    public = {"public": table(), "public_source": "made up"}
     changes = {"clipping__grouping": "weight-bias", **FEW}
     config = with_settings(DPGANConfig(), **changes)
-    model = DPGAN(SCHEMA, epsilon=2.0, device="cuda", warm_start=warm, config=config)
+    model = DPGAN(SCHEMA, epsilon=2.0, device="cuda", config=config, **public)
     assert len(model.fit(table()).sample(9)) == 9
     assert 1.97 <= model.certificate()["epsilon"] <= 2.0
 

@@ -35,9 +35,9 @@ def test_the_papers_numbers() -> None:
     assert (clipping.bound, clipping.grouping, clipping.centred) == ("fixed", "flat", False)
     assert not basic.start_from_counts
     assert (basic.generator.anchor, basic.generator.averaging) == (0.0, 0.0)
-    assert (basic.warm_start.critic_steps, basic.generator.pair_anchor) == (0, 0.0)
+    assert basic.warm_start_steps == 0
     advanced = VARIANTS["advanced"]
-    assert advanced.warm_start.critic_steps > 0
+    assert advanced.warm_start_steps > 0
     assert {(v.critic.lr, v.generator.lr) for v in VARIANTS.values()} == {(3e-3, 5e-4)}
     clipping = advanced.clipping
     assert (clipping.bound, clipping.grouping) == ("public", "weight-bias")
@@ -109,7 +109,7 @@ def test_it_learns_that_columns_agree(name: str) -> None:
         {"penalty__hidden": 1},
         {"critic": GeneratorConfig()},
         *({"step__physical_batch": v} for v in (0, 1.5)),
-        *({"warm_start__critic_steps": v} for v in (-1, 1.5)),
+        *({"warm_start_steps": v} for v in (-1, 1.5)),
         *({"generator__pair_anchor": v} for v in (-1, math.inf)),
     ],
     ids=repr,

@@ -90,12 +90,6 @@ def on_a_project(path: Path) -> Any:
     return MargNet(None, epsilon=4.0, config=SMALL).fit(people, ledger=path / "l")
 
 
-def after_a_draft(path: Path) -> Any:
-    """A GAN that begins from a fit that drafted its schema: the draft is charged for both."""
-    warm = MargNet(None, epsilon=3.0, config=SMALL).fit(rows(600))
-    return small(warm.schema_, epsilon=9.0, warm_start=warm).fit(rows(600))
-
-
 def declared_afterwards(path: Path) -> Any:
     """All columns of a draft are declared by hand; the draft was charged all the same."""
     facts = MargNet(None, epsilon=3.0, config=SMALL).fit(rows(600)).schema_.to_dict()
@@ -122,7 +116,6 @@ FITS: dict[str, Callable[[Path], Any]] = {
     "a fit again": again,
     "suggested rules": suggested,
     "a draft on a project ledger": on_a_project,
-    "a warm start that drafted": after_a_draft,
     "a draft, declared afterwards": declared_afterwards,
     "counted rows": lambda _: MargNet(RULED, epsilon=2.0, config=SMALL).fit(
         pairs(), count=["violations"]
@@ -231,10 +224,6 @@ def test_every_smaller_charge_is_found(
     assert tried >= 5 and not missed
 
 
-def after_a_critic(path: Path) -> Any:
-    return small_dpgan(epsilon=9.0, warm_start=small_dpgan(rows=60).fit(rows())).fit(rows())
-
-
 def fitted_again(path: Path) -> Any:
     model = small(autoencoder=None).fit(rows())
     return model.set_params(epsilon=6.0).fit(rows())
@@ -253,7 +242,6 @@ CURVED: dict[str, tuple[Callable[[Path], Any], set[str]]] = {
     ),
     "dp-wgan on a ledger": (on_a_ledger, {CRITIC}),
     "dp-gan": (lambda path: small_dpgan(variant="basic").fit(rows()), {CRITIC}),
-    "dp-gan after a critic": (after_a_critic, {CRITIC}),
     "dp-wgan again": (fitted_again, {CRITIC}),
     "interrupted": (interrupted, {CRITIC}),
     "pate-gan": (lambda path: small_pate().fit(rows()), {VOTES}),

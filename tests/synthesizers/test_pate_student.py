@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from fitted_tables import second_moments
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -10,7 +11,6 @@ from torch import Tensor
 from tabsynth import Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema import Column
-from tabsynth.synthesizers.adversarial.generator import second_moments
 from tabsynth.synthesizers.pate import features as pate_features
 from tabsynth.synthesizers.pate.features import (
     LEAST_NORM_OF_LABEL,

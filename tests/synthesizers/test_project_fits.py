@@ -103,10 +103,6 @@ def test_what_cannot_be_counted_is_refused(project: Path, tmp_path: Path) -> Non
     before = project.read_bytes()
     for model, says in (
         (margnet(random_state=1), "seeded"),
-        (
-            small(epsilon=3.0, warm_start=margnet().fit(frame())),
-            "warm_start was not",
-        ),
         (margnet(3.0).fit(frame()), "fitted to was not"),
     ):
         with pytest.raises(InputError, match=says):
@@ -116,23 +112,6 @@ def test_what_cannot_be_counted_is_refused(project: Path, tmp_path: Path) -> Non
     with pytest.raises(InputError, match="There is no ledger"):
         margnet().fit(frame(), ledger=tmp_path / "other")
     assert project.read_bytes() == before
-
-
-@pytest.mark.slow
-def test_a_warm_start_counts_once(project: Path, tmp_path: Path) -> None:
-    """On the fit's own ledger it comes first; on the project's it is already."""
-    margnet(2.0).fit(frame(), ledger=project).save(tmp_path / "warm")
-    warm = load(tmp_path / "warm")
-    model = small(epsilon=3.0, autoencoder=None, warm_start=warm)
-    model.fit(frame(), ledger=project)
-    certificate = model.certificate()
-    assert certificate["epsilon"] == 3.0 and certificate["accountant"]["name"] == "Rényi filter"
-    # All that the project has spent is in the new fit's list: once.
-    project_ledger = ProjectLedger.read(project)
-    assert project_ledger.share == pytest.approx(
-        project_ledger.filter.share(model.ledger_.spends())
-    )
-    assert model.ledger_.filter.share(model.ledger_.spends()) == pytest.approx(1.0, abs=1e-3)
 
 
 def test_one_fit_at_a_time(project: Path) -> None:

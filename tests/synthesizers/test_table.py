@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from fitted_tables import second_moments
 
 from tabsynth import Schema
 from tabsynth.encoding import TableEncoder
@@ -11,7 +12,6 @@ from tabsynth.schema import Column
 from tabsynth.synthesizers.adversarial.generator import (
     GeneratorConfig,
     TableGenerator,
-    second_moments,
 )
 
 torch.set_num_threads(1)

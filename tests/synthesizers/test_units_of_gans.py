@@ -65,21 +65,17 @@ def test_fits_under_a_unit(method: str, weight: bool) -> None:
 
 
 def test_counts_of_rows_have_the_noise_of_a_unit() -> None:
-    """Where there are no one-way counts: the number of rows, and that of rows that are public too."""
+    """Where there are no one-way counts: the number of rows."""
     model = small(
         schema(),
         preset="source",
-        public=frame(20, seed=3),
-        public_source="made up",
-        overlap="charged",
         autoencoder=None,
         network_encoding="one-hot",
     ).fit(visits())
     of = {item["purpose"]: item for item in model.certificate()["mechanisms"]}
-    for purpose in ("row count", "overlap with the public table"):
-        assert of[purpose]["sensitivity"]["value"] == MOST
-        ratio = of[purpose]["noise_added"]["standard_deviation"] / MOST
-        assert ratio == pytest.approx(of[purpose]["noise_multiplier"])
+    assert of["row count"]["sensitivity"]["value"] == MOST
+    ratio = of["row count"]["noise_added"]["standard_deviation"] / MOST
+    assert ratio == pytest.approx(of["row count"]["noise_multiplier"])
 
 
 @pytest.mark.parametrize(
@@ -118,14 +114,6 @@ def test_a_physical_batch_changes_nothing() -> None:
     one, other = (model.set_params(epsilon=math.inf).fit(visits()) for model in fits)
     for name, weight in one.model_.weights().items():
         torch.testing.assert_close(weight, other.model_.weights()[name], rtol=1e-3, atol=1e-4)
-
-
-def test_a_warm_start_protects_the_same_unit() -> None:
-    """One that protects rows is refused, before anything is read."""
-    warm = small(SCHEMA, epsilon=1.0, random_state=0).fit(frame())
-    for other in (schema(), schema(MOST + 1)):
-        with pytest.raises(InputError, match="another schema"):
-            small(other, warm_start=warm).fit(visits())
 
 
 def test_a_trial_of_made_up_rows_takes_units() -> None:

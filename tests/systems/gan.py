@@ -1,8 +1,7 @@
 """The systems of DP-WGAN and DP-GAN, and what those of PATE share with them."""
 
-import json
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from systems.form import Parameters, Request, Systems, draw_rows, with_unit, with_weight
@@ -11,8 +10,7 @@ from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig, source_autoencoder
 from tabsynth.synthesizers.adversarial.critic import WGANConfig
 from tabsynth.synthesizers.adversarial.dpgan import VARIANTS
-from tabsynth.synthesizers.adversarial.dpwgan import DPWGAN, source_wgan
-from tabsynth.synthesizers.estimator import Synthesizer
+from tabsynth.synthesizers.adversarial.dpwgan import source_wgan
 from tabsynth.synthesizers.method import with_settings
 from tabsynth.training.private_step import StepConfig
 
@@ -26,14 +24,13 @@ _FULL_BATCHES = {
     **FULL_BATCHES_GENERATOR,
     "critic__hidden": (16,),
     "step__count": 40,
-    "warm_start__pair_steps": 2,
     "step__sampling_rate": 1.0,
 }
 PUBLIC = {"autoencoder": "public", "public": True}
 
 # Options: "config" and "coder" change the tiny configurations, "base" and "base_coder" are the ones to start from,
-# "public" and "warm" ask for a made-up public table and a released model, "unit" is the most rows of a unit, and "weight"
-# the largest weight. All others are parameters.
+# "public" asks for a made-up public table, "unit" is the most rows of a unit, and "weight" the largest weight. All others
+# are parameters.
 WGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "dp-wgan": {},
     # Under a bound that rows reach: that of the preset cuts nothing, and a replay would not see whether it holds.
@@ -53,14 +50,12 @@ WGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
         "config": {"step__rule": "bam"},
         "coder": {"step__rule": "dp-sat"},
     },
-    "dp-wgan, overlap charged, dp-sat": {**PUBLIC, "overlap": "charged", "step_rule": "dp-sat"},
-    "dp-wgan, warm start": {"warm": True, "rows": 60, "autoencoder": "public"},
+    "dp-wgan, public autoencoder, dp-sat": {**PUBLIC, "step_rule": "dp-sat"},
     "dp-wgan, unit": {"unit": 3},
-    "dp-wgan, unit, overlap charged, bam": {
+    "dp-wgan, unit, public autoencoder, bam": {
         **PUBLIC,
         **{
             "unit": 2,
-            "overlap": "charged",
             "step_rule": "bam",
             "config": {"clipping__max_norm": 0.05},
         },
@@ -79,8 +74,7 @@ GAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "dp-gan, bam": {"step_rule": "bam"},
     "dp-gan, basic by bam": {"variant": "basic", "step_rule": "bam"},
     "dp-gan, dp-sat": {"step_rule": "dp-sat"},
-    "dp-gan, overlap charged": {"public": True, "overlap": "charged"},
-    "dp-gan, warm start": {"warm": True},
+    "dp-gan, public table": {"public": True},
     "dp-gan, binary codes": {"network_encoding": "binary"},
     "dp-gan, ordinal codes": {"network_encoding": "ordinal"},
     "dp-gan, base-3 codes, public autoencoder": {**PUBLIC, "network_encoding": "base-3"},
@@ -120,21 +114,7 @@ def make_tiny(
     if given.pop("public", False):
         given["public"] = draw_rows(schema, PUBLIC_ROWS, 1)
         given["public_source"] = "made up for a replay"
-    if given.pop("warm", False):
-        # A released model of another table, to start from.
-        given["warm_start"] = _fitted(schema.to_json(), request.epsilon / 3, request.delta)
     return schema, given
-
-
-@lru_cache(maxsize=8)
-def _fitted(text: str, epsilon: float, delta: float) -> Synthesizer:
-    schema = Schema.from_dict(json.loads(text))
-    request = Request(schema=schema, epsilon=epsilon, delta=delta)
-    options = WGAN_OPTIONS["dp-wgan, no autoencoder"]
-    _, parameters = make_tiny(options, request, start=lambda _: WGANConfig())
-    budget = {"epsilon": epsilon, "delta": delta, "random_state": 0, "device": "cpu"}
-    model = DPWGAN(schema, accept_drafted_domain=True, **budget, **parameters)
-    return model.fit(draw_rows(schema, 60, 2))
 
 
 def _full_batches_wgan(schema: Schema) -> Parameters:

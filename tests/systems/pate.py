@@ -21,7 +21,6 @@ _FULL_BATCHES = with_settings(
     queries=120,
     rounds=6,
     round_steps=2,
-    pair_steps=2,
     marginals=MarginalsConfig(functions=2, features=10),
     networks=NetworksConfig(
         teacher_hidden=(8,),
@@ -45,12 +44,11 @@ PATE_OPTIONS: dict[str, Mapping[str, Any]] = {
     "pate-gan, binary codes": {"network_encoding": "binary"},
     "pate-gan, ordinal codes": {"network_encoding": "ordinal"},
     "pate-gan, base-3 codes, public autoencoder": {**gan.PUBLIC, "network_encoding": "base-3"},
-    "pate-gan, rows and labels declared, overlap charged": {
-        **{"rows": 500, "queries": 60},
-        **{"public": True, "overlap": "charged"},
+    "pate-gan, rows and labels declared, public table": {
+        "rows": 500,
+        "queries": 60,
+        "public": True,
     },
-    "pate-gan, public table": {"public": True},
-    "pate-gan, warm start": {"warm": True},
     "pate-gan, unit, autoencoder": {"unit": 3, "autoencoder": "dp-sgd"},
     "pate-gan, unit, networks": {"unit": 2, **_NETWORKS},
     "pate-gan, weights": {"weight": 30.0},
@@ -68,11 +66,7 @@ ACGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
         **{"network_encoding": "ordinal", "rows": 500},
         **{"queries": 60, "shares": True},
     },
-    "pate-acgan, base-3 codes, public autoencoder": {
-        **gan.PUBLIC,
-        **{"network_encoding": "base-3", "overlap": "charged"},
-    },
-    "pate-acgan, warm start": {"warm": True},
+    "pate-acgan, base-3 codes, public autoencoder": {**gan.PUBLIC, "network_encoding": "base-3"},
     "pate-acgan, networks": {"mode": "C", **_NETWORKS},
     "pate-acgan, mode A, networks": {"mode": "A", **_NETWORKS},
     "pate-acgan, mode B, networks": {"mode": "B", **_NETWORKS},

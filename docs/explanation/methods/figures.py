@@ -30,7 +30,7 @@ DIAGRAMS = {
             "noise": (3, 0, "sum + N(0, (σC)²)\nis released", RELEASED),
             "coder": (0, 1, "autoencoder, clipped\ngradients + noise", RELEASED),
             "counts": (1, 1, "one-way counts\n+ noise", RELEASED),
-            "others": (2, 1, "row count, weights,\noverlap + noise", RELEASED),
+            "others": (2, 1, "row count, weights\n+ noise", RELEASED),
             "update": (3, 1, "step of the critic", PUBLIC),
             "z": (0, 2, "z ~ N(0, I)", PUBLIC),
             "generator": (1, 2, "generator g(z)", PUBLIC),
@@ -51,7 +51,7 @@ DIAGRAMS = {
             "basic": (2, 0, "basic: one bound C\nfor all weights", PRIVATE),
             "advanced": (2, 1, "advanced: bound C_g of\neach group of weights", PRIVATE),
             "sum": (3, 0, "sum + noise,\none release", RELEASED),
-            "public": (1, 1, "public, generated or\nreleased rows", PUBLIC),
+            "public": (1, 1, "public or\ngenerated rows", PUBLIC),
             "critic": (3, 1, "step of D (Adam)", PUBLIC),
             "first": (1, 2, "counts and autoencoder,\nwith noise", RELEASED),
             "generator": (2, 2, "step of G after\n4 steps of D", PUBLIC),
@@ -137,19 +137,14 @@ DIAGRAMS = {
 }  # fmt: skip
 
 # Of each diagram: the reads of private rows that its boxes of releases show, by their names in a certificate.
-FIRST = (
-    "one-way counts",
-    "row count",
-    "total of the survey weights",
-    "overlap with the public table",
-)
+FIRST = ("one-way counts", "row count", "total of the survey weights")
 STAGES = ("one-way counts", "scores of pairs", "signs of triples", "joint counts")
 READS = {
     "dp-wgan": {"counts": FIRST[:1], "others": FIRST[1:], "coder": ("autoencoder",), "noise": ("critic",)},
     "dp-gan": {"first": (*FIRST, "autoencoder"), "sum": ("critic",)},
     "pate-gan": {"first": (*FIRST, "autoencoder"), "vote": ("votes",)},
     "pate-acgan": {
-        "first": (*FIRST, "autoencoder"), "source": ("votes",), "class": ("class votes",),
+        "first": (*FIRST[:2], "autoencoder"), "source": ("votes",), "class": ("class votes",),
     },
     "margnet": {
         "tables": ("declared tables",), "one": STAGES[:1], "scores": STAGES[1:3], "joint": STAGES[3:],

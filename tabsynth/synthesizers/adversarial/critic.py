@@ -25,7 +25,6 @@ from tabsynth.privacy.ledger.ledger import Account, recorder
 from tabsynth.synthesizers.adversarial.generator import (
     BETAS,
     GENERATOR_OF_0_2,
-    MOMENTS,
     WARM_START,
     GeneratorConfig,
     GeneratorTraining,
@@ -52,8 +51,8 @@ from tabsynth.training.private_step import (
 # The settings of version 0.2.0 by their present names.
 CRITIC_OF_0_2: dict[str, str | None] = {
     **GENERATOR_OF_0_2,
-    "warm_steps": "warm_start__critic_steps",
-    "moment_steps": "warm_start__pair_steps",
+    "warm_steps": "warm_start_steps",
+    "moment_steps": None,
     "critic_hidden": "critic__hidden",
     "critic_activation": "critic__activation",
     "critic_lr": "critic__lr",
@@ -104,33 +103,6 @@ class CriticConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WarmStartConfig:
-    """The training on a table that is public or already released, before the private steps.
-
-    Attributes
-    ----------
-    critic_steps : int
-        Critic steps on that table.
-    pair_steps : int
-        Generator steps before these towards the two-way marginals of a released table of the same rows, by Adam at a
-        one-cycle rate.
-    """
-
-    critic_steps: int = 400
-    pair_steps: int = 800
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        integer("warm_start.critic_steps", self.critic_steps, least=0)
-        integer("warm_start.pair_steps", self.pair_steps, least=0)
-
-
-# Private steps after a warm start: what is left of the budget is worth no more, and fewer are quicker.
-WARM_CRITIC_STEPS = 400
-NO_WARM_START = WarmStartConfig(critic_steps=0, pair_steps=0)
-
-
-@dataclass(frozen=True, kw_only=True)
 class WGANConfig:
     """The configuration of DP-WGAN. All of it is public.
 
@@ -144,8 +116,8 @@ class WGANConfig:
         How gradients are clipped; its public rows are stand-ins, against which real rows are set if it is centred. Else
         each real row is paired with one generated row. The bound ``max_norm`` is that of one example, a row or a whole
         unit.
-    warm_start : WarmStartConfig
-        The training on a table that costs nothing, where there is one.
+    warm_start_steps : int
+        Critic steps on a public table, where there is one, before the private steps.
     weight_clip : float
         c_p: critic weights stay in [-c_p, c_p].
     """
@@ -154,13 +126,14 @@ class WGANConfig:
     critic: CriticConfig = field(default_factory=CriticConfig)
     step: StepConfig = field(default_factory=lambda: StepConfig(count=3000))
     clipping: Clipping = field(default_factory=lambda: Clipping(max_norm=0.5, bound="public"))
-    warm_start: WarmStartConfig = field(default_factory=WarmStartConfig)
+    warm_start_steps: int = 400
     weight_clip: float = 0.03
 
     def __post_init__(self) -> None:
         """Check the settings."""
         check_parts(self)
         positive("weight_clip", self.weight_clip)
+        integer("warm_start_steps", self.warm_start_steps, least=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +142,7 @@ class DPGANConfig:
 
     Attributes
     ----------
-    generator, critic, step, clipping, warm_start
+    generator, critic, step, clipping, warm_start_steps
         The parts, as in :class:`WGANConfig`.
     penalty : float
         λ of the gradient penalty.
@@ -185,7 +158,7 @@ class DPGANConfig:
     )
     step: StepConfig = field(default_factory=lambda: StepConfig(count=1500))
     clipping: Clipping = field(default_factory=lambda: Clipping(max_norm=0.5, bound="public"))
-    warm_start: WarmStartConfig = field(default_factory=WarmStartConfig)
+    warm_start_steps: int = 400
     penalty: float = 10.0
     start_from_counts: bool = True
 
@@ -193,6 +166,7 @@ class DPGANConfig:
         """Check the settings."""
         check_parts(self)
         positive("penalty", self.penalty)
+        integer("warm_start_steps", self.warm_start_steps, least=0)
         one_of("start_from_counts", self.start_from_counts, (True, False))
 
 
@@ -337,11 +311,8 @@ class Adversarial(GeneratorTraining):
 
     def warm_up(self, context: TrainingContext) -> int:
         """Train on the context's public codes without noise; return the number of critic steps."""
-        warm_start = self.config.warm_start
-        if not warm_start.critic_steps:
+        if not self.config.warm_start_steps:
             return 0
-        if context.same_rows and self.generator_config.pair_anchor and warm_start.pair_steps:
-            self.fit_pairs(context, warm_start.pair_steps)
         batch, rng = self._batch(context), context.streams.public
         losses, table = self._row_losses(rng), context.public_codes
         assert table is not None
@@ -352,7 +323,7 @@ class Adversarial(GeneratorTraining):
             for parameter, grad in zip(self.critic.parameters(), grads, strict=True):
                 parameter.grad = grad
 
-        steps = context.monitor.limit_steps(warm_start.critic_steps)
+        steps = context.monitor.limit_steps(self.config.warm_start_steps)
         return self._run(Stage(WARM_START, steps), context, batch, gradient)
 
     def fit(self, context: TrainingContext) -> int:
@@ -368,8 +339,7 @@ class Adversarial(GeneratorTraining):
             streams.private,
             streams.noise,
         )
-        # Stand-ins are those of the warm start, if there was one.
-        standins = context.public_codes if config.warm_start.critic_steps else None
+        standins = context.public_codes if config.warm_start_steps else None
         losses, same = self._row_losses(streams.private), self._row_losses(streams.public)
         # Of generated rows as stand-ins, r + F is that of the penalty alone.
         restored = config.clipping.centred and (standins is not None or self.penalty > 0)
@@ -427,7 +397,7 @@ class Adversarial(GeneratorTraining):
             generator_optimizer=generator_optimizer,
             **({} if stage.step is None else {"step": stage.step}),
         )
-        # A warm start leaves time to the private steps.
+        # Steps on public rows leave time to the private ones.
         share = 1.0 if stage.account is not None else 0.5
         width = self.generator.heads.layout.width
         numbers = batch * (width + sum(self.config.critic.hidden))
@@ -504,7 +474,7 @@ class CriticLearning(Learning):
         """Return the mechanism of the critic's steps."""
         config = self.config
         # As of Adversarial.fit: a free table stands in for private rows if the critic was warmed up on it.
-        free = public_rows if config.warm_start.critic_steps else None
+        free = public_rows if config.warm_start_steps else None
         critic = TrainingMechanism(
             purpose=CRITIC,
             mechanism=lambda noise: step_mechanism(noise, config.step.sampling_rate),
@@ -523,8 +493,6 @@ class CriticLearning(Learning):
         """Return the private steps of the critic."""
         return [self.config.step]
 
-    def free_steps(self, *, public: bool, warm: bool) -> dict[str, int]:
+    def free_steps(self, *, public: bool) -> dict[str, int]:
         """Return the number of steps of each stage that reads no private row."""
-        warm_start = self.config.warm_start
-        critic = {WARM_START: warm_start.critic_steps} if public or warm else {}
-        return {**critic, **({MOMENTS: warm_start.pair_steps} if warm else {})}
+        return {WARM_START: self.config.warm_start_steps} if public else {}

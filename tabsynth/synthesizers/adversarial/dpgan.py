@@ -38,8 +38,6 @@ from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.adversarial.critic import (
     CRITIC_OF_0_2,
-    NO_WARM_START,
-    WARM_CRITIC_STEPS,
     CriticLearning,
     DPGANConfig,
     with_rule,
@@ -62,9 +60,8 @@ VARIANTS: dict[str, DPGANConfig] = {
         DPGANConfig(),
         generator__averaging=0.0,
         generator__anchor=0.0,
-        generator__pair_anchor=0.0,
         clipping=Clipping(max_norm=1.0, centred=False),
-        warm_start=NO_WARM_START,
+        warm_start_steps=0,
         start_from_counts=False,
     ),
     "advanced": ADVANCED,
@@ -91,8 +88,8 @@ class DPGAN(Synthesizer):
         how many is ``clipping.clusters`` of the configuration. ``ganobfuscator`` (Xu et al. 2019): with one group.
     autoencoder : {None, "dp-sgd", "public", "no-noise", "preset"}
         As in :class:`tabsynth.DPWGAN`; ``preset`` is whichever the budget allows.
-    public, public_source, overlap, warm_start : optional
-        Tables that cost nothing, as in :class:`tabsynth.DPWGAN`.
+    public, public_source : optional
+        A public table, as in :class:`tabsynth.DPWGAN`.
     step_rule : {None, "dp-sgd", "dp-sat", "bam"}
     network_encoding, rows, time_limit, accept_drafted_domain, draft_options, random_state, device, verbose
         As in :class:`tabsynth.DPWGAN`.
@@ -110,8 +107,6 @@ class DPGAN(Synthesizer):
     autoencoder: str | None = None
     public: pd.DataFrame | None = None
     public_source: str | None = None
-    overlap: str = "declined"
-    warm_start: Synthesizer | None = None
     network_encoding: str | Mapping[str, str] = "one-hot"
     step_rule: str | None = None
     config: DPGANConfig | None = None
@@ -120,10 +115,8 @@ class DPGAN(Synthesizer):
     def make_method(self, schema: Schema | LinkedSchema) -> NetworksMethod:
         """Make the method for a schema."""
         one_of("variant", self.variant, tuple(VARIANTS))
-        config = VARIANTS[self.variant]
-        if self.warm_start is not None and config.warm_start.critic_steps:
-            config = with_settings(config, step__count=WARM_CRITIC_STEPS)
-        config = with_rule(config_or_default("config", self.config, config), self.step_rule)
+        config = config_or_default("config", self.config, VARIANTS[self.variant])
+        config = with_rule(config, self.step_rule)
         coder = config_or_default(
             "autoencoder_config", self.autoencoder_config, AutoencoderConfig()
         )

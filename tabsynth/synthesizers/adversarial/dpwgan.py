@@ -32,8 +32,6 @@ from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig, source_autoencoder
 from tabsynth.synthesizers.adversarial.critic import (
     CRITIC_OF_0_2,
-    NO_WARM_START,
-    WARM_CRITIC_STEPS,
     CriticConfig,
     CriticLearning,
     WGANConfig,
@@ -47,7 +45,6 @@ from tabsynth.synthesizers.adversarial.method import (
     read_parameters,
 )
 from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.method import with_settings
 from tabsynth.training.clipping import Clipping
 from tabsynth.training.private_step import StepConfig
 
@@ -75,13 +72,12 @@ def source_wgan(rows: int) -> WGANConfig:
             temperature=1.0,
             averaging=0.0,
             anchor=0.0,
-            pair_anchor=0.0,
             rounded=False,
         ),
         critic=CriticConfig(hidden=(64,), activation="relu", lr=1e-5, per_generator=5),
         step=StepConfig(count=max(1, 25 * rows // batch), sampling_rate=min(1.0, batch / rows)),
         clipping=Clipping(max_norm=1.0, centred=False),
-        warm_start=NO_WARM_START,
+        warm_start_steps=0,
         weight_clip=0.01,
     )
 
@@ -107,20 +103,13 @@ class DPWGAN(Synthesizer):
         the document still is listed at the head of this module and in
         :mod:`tabsynth.synthesizers.adversarial.autoencoder`.
     autoencoder : {"preset", "dp-sgd", "public", "no-noise", None}
-        How the medGAN autoencoder is trained: on private rows with a share of the budget, on a table
-        that costs nothing (``public`` or a sample of ``warm_start``), or without noise, for ε = ∞
-        only. None: the generator writes codes directly; so does ``preset`` after a warm start.
+        How the medGAN autoencoder is trained: on private rows with a share of the budget, on the table
+        ``public``, or without noise, for ε = ∞ only. None: the generator writes codes directly.
     public : DataFrame, optional
         A public table of the same schema: for the autoencoder, a warm start and stand-ins. You declare that
         it is public; the fit does not compare it with the private rows.
     provenance : str, optional
         Where the public table comes from and why it is public; required with one, and certified.
-    overlap : {"declined", "charged"}
-        Whether to charge a small share of the budget for a noisy number of private rows that are in the public
-        table, for the certificate.
-    warm_start : Synthesizer, optional
-        A fitted synthesizer of the same schema and table. What it spent counts here too; its samples
-        are post-processing, and serve as a public table does.
     step_rule : {None, "dp-sgd", "dp-sat", "bam"}
         How critic and autoencoder take private steps, at the same privacy cost; None: as configured, which
         is ``dp-sgd``.
@@ -148,9 +137,8 @@ class DPWGAN(Synthesizer):
 
     Formal guarantees
     -----------------
-    Everything that depends on private rows is released by mechanisms on ``ledger_``: what a warm start
-    spent, one Gaussian on each of a few counts, and Poisson-subsampled Gaussians on clipped gradient
-    sums. Their composition is (epsilon, delta)-DP for adding or removing one record, and the generator,
+    Everything that depends on private rows is released by mechanisms on ``ledger_``: one Gaussian on each
+    of a few counts, and Poisson-subsampled Gaussians on clipped gradient sums. Their composition is (epsilon, delta)-DP for adding or removing one record, and the generator,
     its samples and the model file are post-processing of it.
     """
 
@@ -160,8 +148,6 @@ class DPWGAN(Synthesizer):
     autoencoder: str | None = "preset"
     public: pd.DataFrame | None = None
     public_source: str | None = None
-    overlap: str = "declined"
-    warm_start: Synthesizer | None = None
     network_encoding: str | Mapping[str, str] = "preset"
     step_rule: str | None = None
     config: WGANConfig | None = None
@@ -178,8 +164,6 @@ class DPWGAN(Synthesizer):
         if source:
             rows = self.rows or SOURCE_ROWS
             config, coder = source_wgan(rows), source_autoencoder(rows)
-        elif self.warm_start is not None:
-            config = with_settings(config, step__count=WARM_CRITIC_STEPS, generator__averaging=0.99)
         config = with_rule(config_or_default("config", self.config, config), self.step_rule)
         coder = config_or_default("autoencoder_config", self.autoencoder_config, coder)
         stated = {"weight_clip": config.weight_clip}

@@ -18,7 +18,7 @@ from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.synthesizers.mixture import NOT_ONE, Mixture
 from tabsynth.training.checkpoint import StateDict, Stateful
 from tabsynth.training.clipping import Clipping
-from tabsynth.training.loop import TrainingMonitor, run_steps
+from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import OPTIMIZERS, Heads, State, mlp, optimizer, set_bias
 from tabsynth.training.private_step import Batches, PrivateStep, StepConfig
 
@@ -99,14 +99,6 @@ def mean_code(layout: Layout, marginals: Sequence[np.ndarray]) -> Tensor:
     return torch.as_tensor(np.concatenate(means), dtype=torch.float32)
 
 
-def second_moments(layout: Layout, codes: Tensor) -> Tensor:
-    """Return the mean outer product of rows of codes between different columns, shape (width, width).
-
-    For one-hot codes: all two-way marginals. Blocks of a column with itself are zero.
-    """
-    return codes.T @ codes / len(codes) * across_columns(layout).to(codes)
-
-
 def across_columns(layout: Layout) -> Tensor:
     """Return 1 where two codes are of different columns, else 0, shape (width, width)."""
     widths = torch.tensor([block.stop - block.start for block in layout.blocks])
@@ -152,7 +144,7 @@ class MomentPenalty:
     layout : Layout
     mean : Tensor, shape (width,), optional
     moments : Tensor, shape (width, width), optional
-        Of :func:`second_moments`.
+        Mean outer products of codes of different columns.
     weight, pair_weight : float
     marginals : sequence of ndarray, optional
         The one-way distributions that the mean code is of.
@@ -178,15 +170,11 @@ class MomentPenalty:
         cls,
         layout: Layout,
         marginals: Sequence[np.ndarray] | None,
-        released: Tensor | None,
         config: GeneratorConfig,
     ) -> "MomentPenalty":
-        """Return penalties towards one-way distributions and the pairs of a released table's codes."""
+        """Return a penalty towards one-way distributions; second moments may follow."""
         mean = None if marginals is None else mean_code(layout, marginals)
-        moments = None
-        if released is not None and config.pair_anchor:
-            moments = second_moments(layout, released)
-        return cls(layout, mean, moments, config.anchor, config.pair_anchor, marginals)
+        return cls(layout, mean, None, config.anchor, config.pair_anchor, marginals)
 
     def to(self, device: torch.device) -> "MomentPenalty":
         """Move both targets to ``device``."""
@@ -461,7 +449,7 @@ class Curves:
         }
 
 
-WARM_START, MOMENTS = "warm start", "released marginals"
+WARM_START = "warm start"  # the stage of critic steps on a public table
 MOMENT_ROWS = 1000  # generated rows of a step towards released marginals
 PAIR_LR, PAIR_BETAS = 1e-2, (0.9, 0.999)  # of Adam, in these steps
 BETAS = (0.5, 0.9)  # of the Adam family, in all others
@@ -501,9 +489,7 @@ class TrainingContext:
     marginals : sequence of ndarray, optional
         One-way distributions that are already released.
     public_codes : Tensor, shape (m, layout.width), optional
-        Codes of a table that is public or already released.
-    same_rows : bool
-        Whether ``public_codes`` were released from the private rows, and are not of other rows.
+        Codes of a public table.
     """
 
     table: PrivateTable[Any]
@@ -515,7 +501,6 @@ class TrainingContext:
     max_rows_per_unit: int = 1
     marginals: Sequence[np.ndarray] | None = None
     public_codes: Tensor | None = None
-    same_rows: bool = False
 
     def batch_size(self, rate: float, min_rows: int = 1) -> int:
         """Return the expected number of rows of a batch, and at least ``min_rows``."""
@@ -602,26 +587,12 @@ class GeneratorTraining:
         return State(generator=self.generator, average=self.average, curves=self._curves, **parts)
 
     def warm_up(self, context: TrainingContext) -> int:
-        """Train on the context's public codes; return the number of steps."""
-        raise NotImplementedError
+        """Train on the context's public codes, where the training has a use for them; return the number of steps."""
+        return 0
 
     def fit(self, context: TrainingContext) -> int:
         """Train until the accounts are spent or time is up; return the number of steps."""
         raise NotImplementedError
-
-    def fit_pairs(self, context: TrainingContext, planned: int) -> int:
-        """Train the generator by the moment penalty alone; return the number of steps, at most ``planned``."""
-        generator, steps = self.generator, context.monitor.limit_steps(planned)
-        moves = optimizer("adam", generator.parameters(), PAIR_LR, PAIR_BETAS)
-        rate = torch.optim.lr_scheduler.OneCycleLR(moves, PAIR_LR, total_steps=steps + 1)
-
-        def one(_: int) -> None:
-            self.moment_step(context.streams.public, moves)
-            rate.step()
-
-        generator.train()
-        state = State(generator=generator, average=self.average, optimizer=moves, rate=rate)
-        return run_steps(MOMENTS, steps, one, context.monitor, 0.3, state=state)
 
     def moment_step(self, rng: torch.Generator, moves: torch.optim.Optimizer) -> None:
         """Take one generator step of the moment penalty alone."""

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -17,7 +17,7 @@ from tabsynth._validate import one_of, quote
 from tabsynth.encoding.rows import PrivateRows, Rows, codes_of, store_records, weights_of
 from tabsynth.encoding.table import Layout, TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.methods import AUTOENCODER, COUNT, ONE_WAY, OVERLAP, TOTAL
+from tabsynth.methods import AUTOENCODER, COUNT, ONE_WAY, TOTAL
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.calibration import calibrate, matching_noise
 from tabsynth.privacy.accounting.mechanisms import (
@@ -48,24 +48,13 @@ from tabsynth.synthesizers.adversarial.autoencoder import (
     AutoencoderConfig,
 )
 from tabsynth.synthesizers.adversarial.generator import (
-    WARM_START,
     GeneratorTraining,
     MomentPenalty,
     Streams,
     TableGenerator,
     TrainingContext,
 )
-from tabsynth.synthesizers.adversarial.public import (
-    check_warm_start,
-    fingerprint,
-    noisy_overlap,
-    one_way,
-    released_index,
-    released_rows,
-    together,
-)
 from tabsynth.synthesizers.conditions import Condition
-from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.method import (
     Config,
     FittedModel,
@@ -74,8 +63,6 @@ from tabsynth.synthesizers.method import (
     Sampler,
     TableMethod,
     Trained,
-    check_public_source,
-    public_codes,
     read_settings,
 )
 from tabsynth.tables.counter import RowCounter
@@ -86,12 +73,10 @@ from tabsynth.training.private_step import CodedInputs, PrivateInputs, StepConfi
 from tabsynth.training.units import MOST_ROWS, UnitRows
 
 # Of the budget's μ², the unit in which Gaussian mechanisms add up.
-SHARES = {ONE_WAY: 0.1, COUNT: 0.005, OVERLAP: 0.005, TOTAL: 0.005}
-OVERLAPS = ("charged", "declined")
+SHARES = {ONE_WAY: 0.1, COUNT: 0.005, TOTAL: 0.005}
 # Values of settings in model files of version 0.2.0 that are no more; a fitted model does not depend on them.
 FORMER_VALUES = {"critic_per_generator": "adaptive", "bound": "quantile"}
-# In a certificate: rows of ``public``, whose provenance it states, and rows drawn from ``warm_start``.
-PUBLIC_TABLE, RELEASED = "rows of the public table", "rows released by the warm start"
+PUBLIC_TABLE = "rows of the public table"  # in a certificate, which states their provenance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,8 +124,8 @@ class Learning(ABC):
         return []
 
     @abstractmethod
-    def free_steps(self, *, public: bool, warm: bool) -> dict[str, int]:
-        """Return the number of steps of each stage that reads no private row, given a public table or a warm start."""
+    def free_steps(self, *, public: bool) -> dict[str, int]:
+        """Return the number of steps of each stage that reads no private row, with a public table or without."""
 
     def uses_row_count(self, private_autoencoder: bool) -> bool:
         """Return whether training needs the number of rows."""
@@ -205,14 +190,11 @@ class FirstCounts(NamedTuple):
         The total of the weights, where rows have any and it was measured.
     marginals : list of ndarray or None
         One-way distributions, where they were measured.
-    overlap : dict
-        The noisy number of private rows that are public too, with its 95% interval, where it is charged.
     """
 
     rows: float
     population: Population | None
     marginals: list[np.ndarray] | None
-    overlap: JsonObject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,8 +228,6 @@ class NetworksMethod(TableMethod):
         Whether the generator starts from noisy one-way counts.
     choices : dict
         Parameters that a model file keeps besides the configurations.
-    public, public_source, overlap
-        As of :class:`tabsynth.DPWGAN`.
     """
 
     model_class: ClassVar[type[FittedModel[Any]]] = NetworksModel
@@ -258,9 +238,6 @@ class NetworksMethod(TableMethod):
     autoencoder: AutoencoderConfig
     starts_from_counts: bool = True
     choices: JsonObject
-    public: pd.DataFrame | None
-    public_source: str | None
-    overlap: str
 
     # Parameters.
 
@@ -272,14 +249,10 @@ class NetworksMethod(TableMethod):
                 "autoencoder='no-noise' reads private rows without noise, which is epsilon=inf, but"
                 f" epsilon={self.epsilon:g} was asked for; use 'dp-sgd' or 'public'."
             )
-        if self.training == "public" and self.public is None and self.warm_start is None:
-            raise InputError(
-                "autoencoder='public' needs a public table or a warm start: give public= or warm_start=."
-            )
+        if self.training == "public" and self.public is None:
+            raise InputError("autoencoder='public' needs a public table: give public=.")
         self.learning.check(self.encoder.layout)
-        self._check_sources()
         self._check_units()
-        _ = self.public_index  # refused before any spending
 
     @property
     def _private_autoencoder(self) -> AutoencoderConfig | None:
@@ -304,55 +277,23 @@ class NetworksMethod(TableMethod):
                 f"Private steps take max_rows_per_unit of at most {MOST_ROWS}, got {max_rows:,}; lower it, or fit margnet."
             )
 
-    def _check_sources(self) -> None:
-        """Refuse a public table or a warm start that cannot be used, before anything is charged.
-
-        No private row is read: that the public table is public is the declaration of whoever names its source.
-        A comparison with the private rows that is not charged would reveal whether a record is among them.
-        """
-        one_of("overlap", self.overlap, OVERLAPS)
-        if self.public is not None and self.warm_start is not None:
-            raise InputError("Give public= or warm_start=, not both.")
-        check_public_source(self.public, self.public_source)
-        if self.public is None and (self.public_source is not None or self.overlap == "charged"):
-            raise InputError(
-                "public_source= and overlap='charged' go with a public table: give public=."
-            )
-        if self.warm_start is not None:
-            check_warm_start(self.warm_start, self.schema, self.epsilon, self.delta)
-
-    @cached_property
-    def public_index(self) -> np.ndarray | None:
-        """Category codes of the public table."""
-        return public_codes(self.encoder, self.public)
-
     @property
     def _free_rows(self) -> str | None:
-        """Rows that cost nothing, besides generated ones: declared public by a person, or released before."""
-        if self.public is not None:
-            return PUBLIC_TABLE
-        return None if self.warm_start is None else RELEASED
+        """Rows that cost nothing, besides generated ones: declared public by a person."""
+        return None if self.public is None else PUBLIC_TABLE
 
     # The budget.
 
-    def with_sources(self, spends: list[JsonObject]) -> list[JsonObject]:
-        """Return earlier spends with those of the warm start."""
-        return spends if self.warm_start is None else together(self.warm_start, spends)
-
     def count_purposes(self) -> list[str]:
         """Return the purposes of the counts that are released once, before training."""
-        warm = self.warm_start
-        of_columns = warm is None and self.starts_from_counts
+        of_columns = self.starts_from_counts
         needs_rows = self.learning.uses_row_count(self._private_autoencoder is not None)
         purposes = [ONE_WAY] if of_columns else []
         # The one-way counts of weighted rows add up to weights, not to a number of rows.
         if self.rows is None and needs_rows and (self.schema.weight or not of_columns):
             purposes.append(COUNT)
-        has_total = of_columns or (warm is not None and warm.model_.population is not None)
-        if self.schema.weight and needs_rows and not has_total:
+        if self.schema.weight and needs_rows and not of_columns:
             purposes.append(TOTAL)
-        if self.overlap == "charged":
-            purposes.append(OVERLAP)
         return purposes
 
     def _mechanisms(self) -> tuple[TrainingMechanism, ...]:
@@ -409,8 +350,7 @@ class NetworksMethod(TableMethod):
         autoencoder = (
             {AUTOENCODER: self.autoencoder.step.count} if self.training == "public" else {}
         )
-        public, warm = self.public is not None, self.warm_start is not None
-        return {**autoencoder, **self.learning.free_steps(public=public, warm=warm)}
+        return {**autoencoder, **self.learning.free_steps(public=self.public is not None)}
 
     def notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
         """Return what to know of a plan before the fit."""
@@ -437,13 +377,9 @@ class NetworksMethod(TableMethod):
             s.purpose: ledger.open(s.purpose, s.mechanism, s.count, self._details(s.purpose))
             for s in spends
         }
-        free, layout = self._free_index(randomness.numpy(), monitor), self.encoder.layout
-        counts = self._count(PrivateTable(rows, ledger), accounts, free, counts_noise, monitor)
-        marginals, population = counts.marginals, counts.population
-        if self.warm_start is not None and free is not None:
-            marginals = one_way(free, self.schema.learned.sizes)
-            if design.weight is not None and population is None:
-                population = self.warm_start.model_.population
+        free, layout = self.public_index, self.encoder.layout
+        counts = self._count(PrivateTable(rows, ledger), accounts, counts_noise, monitor)
+        population = counts.population
         training = self._train_networks(
             TrainingContext(
                 table=PrivateTable(self._inputs(rows), ledger),
@@ -455,17 +391,15 @@ class NetworksMethod(TableMethod):
                 if population is None
                 else population.total / float(design.max_weight or 1),
                 max_rows_per_unit=design.rows,
-                marginals=marginals,
+                marginals=counts.marginals,
                 public_codes=None
                 if free is None
                 else torch.from_numpy(layout.encode(free)).to(device),
-                same_rows=self.warm_start is not None,
             )
         )
         return Trained(
             generator=training.final_generator.eval(),
             curves=training.curves,
-            notes=counts.overlap,
             rows=counts.rows or None,  # 0: neither declared nor counted
             population=population,
         )
@@ -474,7 +408,6 @@ class NetworksMethod(TableMethod):
         self,
         table: PrivateTable[PrivateRows],
         accounts: Mapping[str, Account],
-        public: np.ndarray | None,
         bits: Bits,
         monitor: TrainingMonitor,
     ) -> FirstCounts:
@@ -486,7 +419,6 @@ class NetworksMethod(TableMethod):
             return float(number["number"])
 
         rows, marginals, population = float(self.rows or 0), None, None
-        overlap: JsonObject = {}
         if ONE_WAY in accounts:
             account = accounts[ONE_WAY]
             released = monitor.once(
@@ -513,12 +445,7 @@ class NetworksMethod(TableMethod):
             population = Population(total=total, interval=ends)
         if COUNT in accounts:
             rows = release(COUNT, lambda a: noisy_row_count(table, a, bits, design.rows))
-        if OVERLAP in accounts and public is not None:
-            count = release(OVERLAP, lambda a: noisy_overlap(table, a, public, bits, design.rows))
-            noise = accounts[OVERLAP].noise_multiplier * design.rows
-            ends = interval(count, noise, rounded=True)
-            overlap = {"noisy_count": count, "noise_std": noise, "interval": list(ends)}
-        return FirstCounts(rows, population, marginals, overlap)
+        return FirstCounts(rows, population, marginals)
 
     def _train_networks(self, context: TrainingContext) -> GeneratorTraining:
         """Train the autoencoder, if there is one, and the generator; return what trained the generator."""
@@ -528,8 +455,7 @@ class NetworksMethod(TableMethod):
         if marginals is not None and autoencoder is None:
             generator.start_from(marginals)
         # Other rows may be distributed otherwise: only pairs of the same rows are held to.
-        released = context.public_codes if context.same_rows else None
-        penalty = MomentPenalty.of(layout, marginals, released, self.learning.config.generator)
+        penalty = MomentPenalty.of(layout, marginals, self.learning.config.generator)
         training = self.learning.training(generator, streams.init, penalty).to(self.device)
         if context.public_codes is not None:
             training.warm_up(context)
@@ -589,15 +515,6 @@ class NetworksMethod(TableMethod):
         units = np.arange(len(codes), dtype=np.uint64) if units is None else units
         return UnitRows(inputs, units, self.schema.design.rows)
 
-    def _free_index(self, rng: np.random.Generator, monitor: TrainingMonitor) -> np.ndarray | None:
-        """Return category codes of the public table, or of a sample of the warm start."""
-        if self.warm_start is None:
-            return self.public_index
-        warm, width = self.warm_start, self.encoder.layout.width
-        rows = released_rows(width) if monitor.trial_steps is None else 1000
-        # Kept, so that a fit that is resumed after a crash uses the same table.
-        return monitor.once(WARM_START, lambda: {"index": released_index(warm, rows, rng)})["index"]
-
     # What a certificate and a model file hold.
 
     def settings(self) -> JsonObject:
@@ -605,24 +522,9 @@ class NetworksMethod(TableMethod):
         learned = self.training if self.training != "public" else self._free_rows
         return {"autoencoder": learned, **self.learning.stated}
 
-    def public_table_facts(self) -> JsonObject | None:
-        """Return what a certificate says of the public table."""
-        facts = super().public_table_facts()
-        return None if facts is None else {**facts, "provenance": self.public_source}
-
     def public_facts(self, trained: Trained) -> JsonObject:
         """Return the public facts that a certificate states, JSON-ready."""
-        public, warm = super().public_facts(trained) | self.learning.public_facts(), self.warm_start
-        if public["public_table"] is not None:
-            public["public_table"]["overlap"] = trained.notes or "declined: not counted"
-        if warm is not None:
-            public["warm_start"] = {
-                "method": warm.method,
-                "sha256_of_weights": fingerprint(warm),
-                "settings": warm.model_.facts.get("settings"),
-                "public": warm.model_.facts["public"],
-            }
-        return public
+        return super().public_facts(trained) | self.learning.public_facts()
 
     def configuration(self) -> JsonObject:
         """Return what rebuilds an untrained generator, JSON-ready."""
@@ -658,8 +560,6 @@ class NetworksEstimator(Protocol):
     autoencoder: str | None
     public: pd.DataFrame | None
     public_source: str | None
-    overlap: str
-    warm_start: Synthesizer | None
 
     def shared_settings(self) -> JsonObject:
         """Return the settings that all methods have, but the schema."""
@@ -675,22 +575,18 @@ def make_networks(
     """Make the method of an estimator; ``settings`` are further fields of the method."""
     training = estimator.autoencoder
     if training == "preset":
-        if estimator.warm_start is not None:
-            training = (
-                None  # a generator that starts from released marginals does better on its own
-            )
-        elif estimator.public is not None:
+        if estimator.public is not None:
             training = "public"
         else:
             training = "no-noise" if math.isinf(estimator.epsilon) else "dp-sgd"
-    names = ("public", "public_source", "overlap", "warm_start")
     return NetworksMethod(
         **estimator.shared_settings(),
         schema=read_table_schema(schema),
         learning=learning,
         training=training,
         autoencoder=autoencoder,
-        **{name: getattr(estimator, name) for name in names},
+        public=estimator.public,
+        public_source=estimator.public_source,
         **settings,
     )
 

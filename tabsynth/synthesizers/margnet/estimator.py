@@ -45,8 +45,6 @@ from tabsynth.synthesizers.method import (
     Sampler,
     TableMethod,
     Trained,
-    check_public_source,
-    public_codes,
     read_settings,
 )
 from tabsynth.synthesizers.mixture import Box, Mixture, disjoint_boxes
@@ -296,7 +294,7 @@ class MargNetMethod(TableMethod):
     Attributes
     ----------
     config : MargNetConfig
-    workload, target, tables, public, public_source
+    workload, target, tables
         As in :class:`MargNet`.
     """
 
@@ -309,13 +307,6 @@ class MargNetMethod(TableMethod):
     workload: Sequence[Sequence[str]] | None = None
     target: str | None = None
     tables: Sequence[Sequence[str]] | None = None
-    public: Any = None
-    public_source: str | None = None
-
-    @cached_property
-    def public_index(self) -> np.ndarray | None:
-        """Category codes of the public table."""
-        return public_codes(self.encoder, self.public)
 
     @cached_property
     def declared_tables(self) -> list[DeclaredTable]:
@@ -334,9 +325,6 @@ class MargNetMethod(TableMethod):
 
     def check_settings(self) -> None:
         """Refuse settings that cannot be used."""
-        check_public_source(self.public, self.public_source)
-        if self.public is None and self.public_source is not None:
-            raise InputError("public_source= goes with a public table: give public=.")
         if self.public is not None and self.schema.weight is not None:
             raise InputError(
                 "MargNet takes no public table for rows with survey weights; leave out public=, or the weight."
@@ -454,13 +442,6 @@ class MargNetMethod(TableMethod):
             notes={} if task.public is None else stated_use(prior),
             likely_steps={} if fits else estimate.likely_steps(),
         )
-
-    def public_table_facts(self) -> JsonObject | None:
-        """Return what a certificate says of the public table."""
-        facts = super().public_table_facts()
-        if facts is None:
-            return None
-        return {**facts, "provenance": self.public_source, "overlap": "declined: not counted"}
 
     def public_facts(self, trained: Trained) -> JsonObject:
         """Return the public facts that a certificate states, JSON-ready."""

@@ -11,7 +11,7 @@ from tabsynth.synthesizers.method import check_parts
 PATE_OF_0_2: dict[str, str | None] = {
     **GENERATOR_OF_0_2,
     "warm_steps": None,
-    "moment_steps": "pair_steps",
+    "moment_steps": None,
     "labels": "queries",
     "kind": None,  # the estimator's ``teachers``
     "functions": "marginals__functions",
@@ -101,8 +101,6 @@ class PATEConfig:
         Rounds of teachers, questions and student; the generator moves on after each.
     round_steps : int
         Generator steps of a round.
-    pair_steps : int
-        Generator steps towards the two-way marginals of a warm start, before the first round.
     start_from_counts : bool
         Whether noisy one-way counts are measured, and the generator starts from them. Teachers that vote on marginals,
         and PATE-ACGAN, always need them.
@@ -115,7 +113,6 @@ class PATEConfig:
     accounting: str = EXACT_BINARY
     rounds: int = 2
     round_steps: int = 300
-    pair_steps: int = 800
     start_from_counts: bool = True
 
     def __post_init__(self) -> None:
@@ -124,7 +121,6 @@ class PATEConfig:
         one_of("accounting", self.accounting, ACCOUNTINGS)
         for name in ("queries", "rounds", "round_steps"):
             integer(name, getattr(self, name))
-        integer("pair_steps", self.pair_steps, least=0)
         in_range("rounds", self.rounds, 1, self.queries)
         one_of("start_from_counts", self.start_from_counts, (True, False))
 
@@ -160,6 +156,5 @@ def paper_config() -> PATEConfig:
         accounting="laplace",
         rounds=200,
         round_steps=1,
-        pair_steps=0,
         start_from_counts=False,
     )

@@ -22,7 +22,6 @@ from tabsynth.schema.linked import LinkedSchema, read_table_schema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.adversarial.generator import (
-    MOMENTS,
     ConditionalGenerator,
     GeneratorTraining,
     MomentPenalty,
@@ -129,10 +128,9 @@ class VoteLearning(Learning):
             self.config, generator, penalty, ensemble=self.ensemble, columns=self.columns
         )
 
-    def free_steps(self, *, public: bool, warm: bool) -> dict[str, int]:
+    def free_steps(self, *, public: bool) -> dict[str, int]:
         """Return the number of steps of each stage that reads no private row."""
-        pairs = {MOMENTS: self.config.pair_steps} if warm else {}
-        return {**pairs, VOTES: self.config.rounds * self.config.round_steps}
+        return {VOTES: self.config.rounds * self.config.round_steps}
 
     def uses_row_count(self, private_autoencoder: bool) -> bool:
         """Return whether training needs the number of rows; networks have no use for it."""
@@ -287,8 +285,8 @@ class PATEGAN(Synthesizer):
         Questions in all, public; the noise of their answers follows from it and from the budget.
     autoencoder : {None, "dp-sgd", "public", "no-noise", "preset"}
         As in :class:`tabsynth.DPWGAN`; the generator then ends in its decoder.
-    public, public_source, overlap, warm_start : optional
-        Tables that cost nothing, as in :class:`tabsynth.DPWGAN`: what the student expects at first.
+    public, public_source : optional
+        A public table, as in :class:`tabsynth.DPWGAN`: what the student expects at first.
     network_encoding, rows, time_limit, accept_drafted_domain, draft_options, random_state, device, verbose
         As in :class:`tabsynth.DPWGAN`; the time limit is looked at between steps, and a round of questions,
         with its teachers and its student, is one.
@@ -314,8 +312,6 @@ class PATEGAN(Synthesizer):
     autoencoder: str | None = None
     public: pd.DataFrame | None = None
     public_source: str | None = None
-    overlap: str = "declined"
-    warm_start: Synthesizer | None = None
     network_encoding: str | Mapping[str, str] = "one-hot"
     config: PATEConfig | None = None
     autoencoder_config: AutoencoderConfig | None = None
@@ -363,7 +359,7 @@ class PATEACGAN(Synthesizer):
         noisy one-way counts.
     teacher_count, queries
         As in :class:`tabsynth.PATEGAN`.
-    autoencoder, public, public_source, overlap, warm_start, network_encoding, rows, time_limit
+    autoencoder, public, public_source, network_encoding, rows, time_limit
         As in :class:`tabsynth.PATEGAN`.
     accept_drafted_domain, draft_options, random_state, device, verbose, config, autoencoder_config
         As in :class:`tabsynth.PATEGAN`.
@@ -386,8 +382,6 @@ class PATEACGAN(Synthesizer):
     autoencoder: str | None = None
     public: pd.DataFrame | None = None
     public_source: str | None = None
-    overlap: str = "declined"
-    warm_start: Synthesizer | None = None
     network_encoding: str | Mapping[str, str] = "one-hot"
     config: PATEConfig | None = None
     autoencoder_config: AutoencoderConfig | None = None

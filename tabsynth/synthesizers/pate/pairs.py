@@ -257,14 +257,13 @@ class PATEMarginals(GeneratorTraining):
         return self
 
     def warm_up(self, context: TrainingContext) -> int:
-        """Match released pairs, and take the means of the public codes for the student's prior."""
-        codes, steps = context.public_codes, self.config.pair_steps
+        """Take the means of the public codes for the student's prior."""
+        codes = context.public_codes
         assert codes is not None
-        done = self.fit_pairs(context, steps) if context.same_rows and steps else 0
         prior = torch.cat([self.features(part).double() for part in codes.split(8192)]).mean(0)
         self.student.prior = prior.float()
         self.student.means = self.student.prior.clone()
-        return done
+        return 0
 
     def fit(self, context: TrainingContext) -> int:
         """Train until the accounts of the votes are spent or time is up; return the number of generator steps."""

@@ -294,11 +294,6 @@ class PATENetworks(GeneratorTraining):
         self.labelled.device = device
         return super().to(device)
 
-    def warm_up(self, context: TrainingContext) -> int:
-        """Match the pairs of columns of a table that was released of the same rows; return the number of steps."""
-        matched = context.same_rows and self.generator_config.pair_anchor and self.config.pair_steps
-        return self.fit_pairs(context, self.config.pair_steps) if matched else 0
-
     def fit(self, context: TrainingContext) -> int:
         """Train until the accounts of the votes are spent or time is up; return the number of generator steps."""
         rng, moves = context.streams.public, self._generator_optimizer()
