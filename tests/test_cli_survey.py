@@ -154,13 +154,6 @@ def test_the_weight_of_the_schema_is_the_default(tmp_path):
         )
     with pytest.raises(InputError, match=r"weights has 3 numbers, and the training table has 160"):
         evaluate(only(people), made, schema=plain, survey=Survey(weights=[1, 2, 3]))
-    with pytest.raises(InputError, match="shadow fits tables without column 'PWGTP'"):
-        evaluate(
-            people,
-            made,
-            schema=schema,
-            config=EvaluationConfig(shadow=MargNet(schema, epsilon=1.0)),
-        )
 
 
 def test_rows_that_are_left_out_take_their_weights_along():

@@ -1,7 +1,6 @@
 """Metrics of a synthetic table: pure functions of category codes that return value and interval."""
 
 from tabsynth.evaluation.attacks.disclosure import attribute_disclosure
-from tabsynth.evaluation.attacks.shadow import shadow_membership
 from tabsynth.evaluation.baseline import independent_columns, verdict
 from tabsynth.evaluation.config import EvaluationConfig
 from tabsynth.evaluation.definitions import Definition
@@ -49,6 +48,5 @@ __all__ = [
     "distances",
     "independent_columns",
     "measure",
-    "shadow_membership",
     "verdict",
 ]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tabsynth._validate import integer, quote
 from tabsynth.errors import InputError
@@ -18,12 +17,6 @@ class EvaluationConfig:
     ----------
     boosting : bool
         Whether every prediction is also made by gradient boosting, which is slower. Not for linked tables.
-    shadow : callable or Synthesizer, optional
-        The synthesizer that made the table: a function from a DataFrame to a synthetic one, or a synthesizer of tabsynth
-        that is not fitted. The shadow-model attack is then tried on the two most unusual training rows. Not for linked
-        tables.
-    shadow_fits : int
-        Number of these fits, each on at most 1,000 real rows. A multiple of 8, at least 16.
     m : int, optional
         Records attacked in each group of attribute disclosure (default: 1,000), or roots attacked in each group (default: 500).
     k : sequence of int
@@ -47,8 +40,6 @@ class EvaluationConfig:
     """
 
     boosting: bool = False
-    shadow: Any = None
-    shadow_fits: int = 40
     m: int | None = None
     k: Sequence[int] = (1, 5, 10, 100)
     random_state: int = 0

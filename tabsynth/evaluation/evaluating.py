@@ -13,7 +13,6 @@ import pandas as pd
 
 from tabsynth._validate import integer, one_of, quote
 from tabsynth.errors import InputError
-from tabsynth.evaluation.attacks.shadow import shadow_attack
 from tabsynth.evaluation.column_summaries import column_summaries, heaping
 from tabsynth.evaluation.config import EvaluationConfig
 from tabsynth.evaluation.drafted import drafted_for
@@ -98,10 +97,6 @@ def evaluate_table(
         )
         _refuse_no_weight(weights.train, REAL)
         design = drawn.design.design(survey, of_real, train_rows, REAL)
-    extra = [created.violations]
-    if config.shadow is not None:
-        _refuse_shadow(config.shadow, schema)
-        extra.append(shadow_attack(schema.comparable, train, controls, config))
     totals = checked_totals(config.sampled_from or {}, [len(table) for table in rows])
     measured = measure(
         train,
@@ -111,7 +106,7 @@ def evaluate_table(
         weights=weights,
         design=design,
         config=config,
-        extra=extra,
+        extra=[created.violations],
     )
     real_rows = named_by_text(conform(rows[0], schema))
     both = of_real, of_synthetic
@@ -195,15 +190,6 @@ def _place_of_weights(schema: Schema, survey: Survey) -> int | None:
         return None
     names = schema.comparable.names
     return names.index(survey.weights) if survey.weights in names else -1
-
-
-def _refuse_shadow(shadow: object, schema: Schema) -> None:
-    """Raise InputError if an estimator's fits would lack the weight or the unit of their schema."""
-    if schema.design and not callable(shadow):
-        raise InputError(
-            f"shadow fits tables without column {quote(schema.design.names[0])}, which the schema needs; give a"
-            " function that adds it."
-        )
 
 
 def versions() -> dict[str, str]:

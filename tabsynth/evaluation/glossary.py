@@ -1,7 +1,7 @@
 """The definitions of all metrics, by the part of the reference page that lists them."""
 
 from tabsynth.evaluation import charged, linked
-from tabsynth.evaluation.attacks import anonymeter, disclosure, membership, shadow
+from tabsynth.evaluation.attacks import anonymeter, disclosure, membership
 from tabsynth.evaluation.definitions import Definition
 from tabsynth.evaluation.utility import (
     associations,
@@ -47,7 +47,6 @@ METRICS: dict[str, tuple[Definition, ...]] = {
         anonymeter.SINGLING_OUT,
         anonymeter.LINKABILITY,
         anonymeter.INFERENCE,
-        shadow.SHADOW,
         membership.NEAREST,
     ),
     "linked": (

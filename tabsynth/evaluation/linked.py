@@ -115,9 +115,9 @@ def evaluate_linked(
     """
     if not isinstance(schema, LinkedSchema):
         raise InputError(f"Expected schema to be a LinkedSchema, got {quote(schema)}.")
-    if config.boosting or config.sampled_from or config.shadow is not None:
+    if config.boosting or config.sampled_from:
         raise InputError(
-            "Linked tables are evaluated without boosting, sampled_from and shadow; leave these settings out."
+            "Linked tables are evaluated without boosting and sampled_from; leave these settings out."
         )
     of_root = RootSurvey.of(schema, survey)
     columns = {name: columns_of(schema, name) for name in schema.names}

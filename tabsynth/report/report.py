@@ -155,7 +155,7 @@ def evaluate(
         The columns that say how the real rows were drawn, such as survey weights
         (:class:`tabsynth.evaluation.Survey`). Default: the weight of the schema.
     config : EvaluationConfig, optional
-        Settings that few need: boosting, shadow models, numbers of attacked records, the seed, progress
+        Settings that few need: boosting, numbers of attacked records, the seed, progress
         (:class:`tabsynth.evaluation.EvaluationConfig`).
     label : str
         The name of the synthetic table in the report.

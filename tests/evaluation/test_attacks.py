@@ -8,8 +8,6 @@ from evaluated import tables
 from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
-from tabsynth import InputError
-from tabsynth.evaluation import shadow_membership
 from tabsynth.evaluation.attacks.anonymeter import (
     alike,
     anonymeter,
@@ -223,28 +221,3 @@ def test_the_interval_of_singling_out_covers():
 
 def copies(table):
     return table
-
-
-def test_shadow_models_find_a_copier_and_not_noise():
-    rng = np.random.default_rng(4)
-    population = rng.integers(0, 2, (200, 3))
-    targets = np.array([[2, 2, 2], [2, 1, 2]])
-    options = {"rows": 50, "shadows": 12}
-    result = shadow_membership(copies, population, targets, (3, 3, 3), **options)
-    assert result.value > 0.95 and result.low > 0.7 and result.n == 24 and len(result.parts) == 2
-
-    def blind(table):
-        return np.random.default_rng(int(rng.integers(2**31))).integers(0, 3, (50, 3))
-
-    nothing = shadow_membership(blind, population, targets, (3, 3, 3), **options)
-    assert nothing.low <= 0.5 <= nothing.high
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [({"shadows": 5}, "shadows"), ({"shadows": 2}, "shadows"), ({"rows": 500}, "rows=500")],
-)
-def test_shadow_attack_refuses(changes, words):
-    options = {"rows": 5, **changes}
-    with pytest.raises(InputError, match=words):
-        shadow_membership(copies, np.zeros((9, 1), int), np.zeros((1, 1), int), (1,), **options)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tabsynth._files import json_ready
-from tabsynth.evaluation import Columns, EvaluationConfig, measure, shadow_membership
+from tabsynth.evaluation import Columns, EvaluationConfig, measure
 from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.metric import Weights
 from tabsynth.evaluation.utility.constraints import violations
@@ -158,14 +158,6 @@ def test_charged_figures_have_their_form(private, synthetic):
         assert metric.low <= metric.value <= metric.high
         if metric.key.startswith("tvd"):
             assert 0 <= metric.value <= 1
-
-
-@pytest.mark.parametrize("population", [constant(40), all_null(40), mixed(40)])
-def test_shadow_models_of_tables_without_spread(population):
-    result = shadow_membership(
-        lambda rows: rows[:10], population, population[:1], SIZES, rows=12, shadows=6
-    )
-    assert 0 <= result.low <= result.value <= result.high <= 1
 
 
 def test_no_row_or_every_row_breaks_the_schema():

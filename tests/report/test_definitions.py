@@ -18,7 +18,7 @@ from report_tables import certificate, schema, table
 from test_degenerate import ALL, NAMES, SCORES, SIZES, mixed, weights
 
 from tabsynth import compare, evaluate
-from tabsynth.evaluation import Columns, EvaluationConfig, measure, shadow_membership
+from tabsynth.evaluation import Columns, EvaluationConfig, measure
 from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.glossary import METRICS
 from tabsynth.evaluation.utility.constraints import violations
@@ -43,8 +43,6 @@ def metrics_of_one_table():
     """Every metric of one table that :func:`tabsynth.evaluate` can return."""
     tables = (mixed(90), mixed(90, 1), mixed(60, 2))
     given = weights(*tables)
-    rows = mixed(40)
-    about = {"rows": 12, "shadows": 4}
     measured = measure(
         *tables,
         replace(ALL, by=(0,), numbers=(3,)),
@@ -53,7 +51,6 @@ def metrics_of_one_table():
         config=EvaluationConfig(boosting=True, m=10, k=(1,)),
         extra=[
             violations(np.zeros((5, 0), dtype=bool), np.ones(5, dtype=bool), [], []),
-            shadow_membership(lambda rows: rows[:10], rows, rows[:1], SIZES, **about),
         ],
     )
     return measured.metrics
