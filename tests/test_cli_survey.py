@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from tabsynth import MargNet, Schema, evaluate
 from tabsynth.cli import app
 from tabsynth.errors import InputError
-from tabsynth.evaluation import EvaluationConfig, Survey
+from tabsynth.evaluation import EvaluationConfig
 from tabsynth.report import compare
 from tabsynth.report.summary import equal_rows
 from tabsynth.synthesizers import MargNetConfig
@@ -20,17 +20,13 @@ from tabsynth.synthesizers import MargNetConfig
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time", "few_attacks")
 
 WORDS = ("evaluate", "--real", "people.csv", "--synthetic", "made.csv", "--schema", "schema.json")
-REPLICATES = 6
 
 
 def surveyed(rows=160, seed=0):
-    """People with weights, replicate weights, strata and clusters."""
+    """People with weights, and a column that the schema does not have."""
     rng = np.random.default_rng(seed)
     people = make_people(rows, seed)
     people["PWGTP"] = np.where(people["sex"] == "f", 10, 30) + rng.integers(0, 5, rows)
-    for i in range(1, REPLICATES + 1):
-        people[f"PWGTP{i}"] = people["PWGTP"] * rng.integers(-1, 4, rows)
-    people["stratum"] = np.arange(rows) % 4
     people["block"] = np.arange(rows) // 10 % 3
     return people
 
@@ -54,68 +50,30 @@ def written(folder, name="out"):
 
 
 @pytest.mark.slow
-def test_weights_and_a_design_are_in_the_report(folder):
-    people = surveyed()
-    design = ("--weight", "PWGTP", "--strata", "stratum", "--clusters", "block")
-    only(people, "PWGTP", "stratum", "block").to_csv(folder / "people.csv", index=False)
-    done = run(*WORDS, *design, "-o", "out", cwd=folder)
+def test_weights_are_in_the_report(folder):
+    people = only(surveyed(), "PWGTP")
+    people.to_csv(folder / "people.csv", index=False)
+    done = run(*WORDS, "--weight", "PWGTP", "-o", "out", cwd=folder)
     assert "the survey weights of PWGTP: the training rows stand for" in done.stdout
-    assert (
-        "12 clusters in 4 strata" in done.stdout and "synthetic rows count equally" in done.stdout
-    )
+    assert "synthetic rows count equally" in done.stdout and "confidential" in done.stdout
     result, metrics = written(folder)
     assert result["weights"]["name"] == "PWGTP" and result["weights"]["self_weighting"] is True
     assert result["weights"]["population"] == people["PWGTP"].sum()
-    assert {"survey_share", "survey_pair", "survey_number", "weighted_totals"} <= metrics.keys()
-    assert "population_total" not in metrics and result["survey"]["degrees"] == 8
-    (share,) = [
-        item for item in result["survey"]["estimates"]["share"] if item["name"] == "sex = f"
-    ]
-    female = people["sex"] == "f"
-    expected = people["PWGTP"][female].sum() / people["PWGTP"].sum()
-    assert share["real"]["value"] == pytest.approx(expected)
-    made = pd.read_csv(folder / "made.csv")
-    assert share["synthetic"] == pytest.approx((made["sex"] == "f").mean())
+    assert "weighted_totals" in metrics and "population_total" not in metrics
+    expected = people["PWGTP"][people["sex"] == "f"].sum() / people["PWGTP"].sum()
     shares = next(c for c in result["columns"] if c["column"] == "sex")["real"]
     assert shares[0] == pytest.approx(expected)
-    page = (folder / "out" / "report.html").read_text()
-    for words in ('id="survey"', "Estimates of the population", "12 clusters in 4 strata"):
-        assert words in page
-    assert "intervals are of private rows" in page and "confidential" in done.stdout
 
 
 @pytest.mark.slow
-def test_replicate_weights_and_a_weighted_synthetic_table(folder):
-    names = [f"PWGTP{i}" for i in range(1, REPLICATES + 1)]
-    only(surveyed(), "PWGTP", *names).to_csv(folder / "people.csv", index=False)
-    made = make_people(160, 1)
-    made["PWGTP"] = 20.5
-    made.to_csv(folder / "made.csv", index=False)
-    words = (*WORDS, "--weight", "PWGTP", "--replicate-weights")
-    done = run(*words, "PWGTP", "-o", "out", cwd=folder)
-    assert "successive difference replication with 6 replicate weights" in done.stdout
+def test_a_synthetic_table_with_weights_states_a_population(folder):
+    only(surveyed(), "PWGTP").to_csv(folder / "people.csv", index=False)
+    make_people(160, 1).assign(PWGTP=20.5).to_csv(folder / "made.csv", index=False)
+    run(*WORDS, "--weight", "PWGTP", "-o", "out", cwd=folder)
     result, metrics = written(folder)
-    assert not result["weights"]["self_weighting"] and result["survey"]["degrees"] == 5
+    assert not result["weights"]["self_weighting"]
     total = surveyed()["PWGTP"].sum()
     assert metrics["population_total"]["value"] == pytest.approx(abs(160 * 20.5 / total - 1))
-    about = {
-        "schema": make_schema(),
-        "config": EvaluationConfig(m=5, k=(1,)),
-    }
-    people = pd.read_csv(folder / "people.csv", na_values="N")
-    people["job"] = people["job"].astype("Int64")
-    made["job"] = made["job"].astype("Int64")
-    other = evaluate(
-        people,
-        made,
-        **about,
-        survey=Survey(weights="PWGTP", replicate_weights=names, replicate_factor=0.25),
-    )
-    survey = other.evaluation.survey
-    assert "replication with 6 replicate weights and the factor 0.25" in survey.method
-    errors = {item.name: item.error for item in survey.estimates["share"]}
-    for item in result["survey"]["estimates"]["share"]:
-        assert errors[item["name"]] == pytest.approx(item["error"] * np.sqrt(0.25 / (4 / 6)))
 
 
 @pytest.mark.slow
@@ -130,11 +88,9 @@ def test_the_weight_of_the_schema_is_the_default(tmp_path):
         made,
         only(holdout, "PWGTP"),
         **{**about, "schema": plain},
-        survey=Survey(weights="PWGTP"),
+        weights="PWGTP",
     )
-    array = evaluate(
-        only(people), made, **{**about, "schema": plain}, survey=Survey(weights=people["PWGTP"])
-    )
+    array = evaluate(only(people), made, **{**about, "schema": plain}, weights=people["PWGTP"])
     assert report.evaluation.weights == named.evaluation.weights
     effective = report.evaluation.weights.effective
     assert f"as much as {effective['holdout']:,.0f} rows of equal weights" in equal_rows(
@@ -145,15 +101,13 @@ def test_the_weight_of_the_schema_is_the_default(tmp_path):
     frames = [item.to_frame()["value"] for item in (report, named)]
     pd.testing.assert_series_equal(*frames)
     unweighted = evaluate(only(people), made, **{**about, "schema": plain}, label="plain")
-    assert unweighted.evaluation.survey is None and unweighted.evaluation.weights is None
+    assert unweighted.evaluation.weights is None
     with pytest.raises(InputError, match="other survey weights"):
         compare([array, unweighted])
     with pytest.raises(InputError, match="the hold-out has none"):
-        evaluate(
-            only(people), made, only(holdout), schema=plain, survey=Survey(weights=people["PWGTP"])
-        )
+        evaluate(only(people), made, only(holdout), schema=plain, weights=people["PWGTP"])
     with pytest.raises(InputError, match=r"weights has 3 numbers, and the training table has 160"):
-        evaluate(only(people), made, schema=plain, survey=Survey(weights=[1, 2, 3]))
+        evaluate(only(people), made, schema=plain, weights=[1, 2, 3])
 
 
 def test_rows_that_are_left_out_take_their_weights_along():
@@ -225,70 +179,10 @@ def test_weights_that_are_all_zero_are_refused(folder, table):
     declined(*words, cwd=folder, says="has only weights of 0 in column 'PWGTP'")
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (("--weight", "WGTP"), "The training table has no column 'WGTP' (weights)"),
-        (("--strata", "stratum"), "--strata goes with --weight"),
-        (("--replicate-weights", "PWGTP"), "--replicate-weights goes with --weight"),
-        (
-            ("--weight", "PWGTP", "--replicate-weights", "W"),
-            "no columns 'W1', 'W2', … (--replicate-weights)",
-        ),
-        (
-            ("--weight", "PWGTP", "--replicate-weights", "PWGTP1", "--replicate-weights", "X"),
-            "no column 'X' (--replicate-weights)",
-        ),
-        (
-            ("--weight", "PWGTP", "--replicate-weights", "PWGTP", "--strata", "stratum"),
-            "leave out --strata and --clusters, or --replicate-weights",
-        ),
-        (("--weight", "PWGTP", "--replicate-factor", 1), "--replicate-factor goes with"),
-        (
-            ("--weight", "PWGTP", "--replicate-weights", "PWGTP", "--replicate-factor", -1),
-            "--replicate-factor > 0",
-        ),
-        (("--weight", "PWGTP", "--strata", "no"), "no column 'no' (strata)"),
-        (("--weight", "PWGTP", "--strata", "alone"), "160 strata of column 'alone'"),
-        (("--weight", "PWGTP", "--clusters", "one"), "has one cluster"),
-        (("--weight", "PWGTP", "--strata", "empty"), "a null among its strata"),
-        (
-            ("--weight", "PWGTP", "--replicate-weights", "ZERO"),
-            "replicate weights of column 'ZERO1' of the training table add up to 0",
-        ),
-        (
-            ("--weight", "PWGTP", "--epsilon", 1, "--strata", "stratum"),
-            "survey weights with a public cap; declare 'PWGTP' in the schema",
-        ),
-    ],
-)
-def test_designs_that_cannot_be_are_refused_in_one_line(folder, options, says):
-    people = surveyed().assign(
-        alone=np.arange(160), one=1, empty=[None, *range(159)], ZERO1=0, ZERO2=np.arange(160)
-    )
-    named = {str(option) for option in options}
-    places = [i for i, option in enumerate(options) if option == "--replicate-weights"]
-    prefix = str(options[places[0] + 1]) if len(places) == 1 else " "
-    extra = [c for c in people.columns[3:] if c in named or c[:-1] == prefix]
-    only(people, *extra).to_csv(folder / "people.csv", index=False)
-    declined(*WORDS, *options, "-o", "out", cwd=folder, says=says)
-
-
-def test_all_problems_are_told_together(folder):
-    people = only(surveyed(), "PWGTP", "stratum").astype(object)
-    people.loc[3, "PWGTP"], people.loc[5, "stratum"] = -1, None
-    people.to_csv(folder / "people.csv", index=False)
-    only(surveyed(80, 2)).to_csv(folder / "holdout.csv", index=False)
-    words = ("--weight", "PWGTP", "--strata", "stratum", "--clusters", "x", "--holdout")
-    with contextlib.chdir(folder):
-        done = CliRunner().invoke(app, [*WORDS, *words, "holdout.csv", "-o", "out"])
-    assert done.exit_code == 2 and not (folder / "out").exists()
-    lines = [line for line in done.stderr.splitlines() if line.startswith("- ")]
-    assert len(lines) == 4
-    for says in ("'-1' among the weights", "The hold-out table has no column 'PWGTP'"):
-        assert any(says in line for line in lines)
-    for says in ("a null among its strata", "no column 'x' (clusters)"):
-        assert any(says in line for line in lines)
+def test_a_column_of_weights_that_is_missing_is_refused(folder):
+    only(surveyed()).to_csv(folder / "people.csv", index=False)
+    says = "The training table has no column 'WGTP' (weights)"
+    declined(*WORDS, "--weight", "WGTP", "-o", "out", cwd=folder, says=says)
 
 
 def test_columns_that_nobody_named_are_still_refused(folder):
@@ -299,9 +193,7 @@ def test_columns_that_nobody_named_are_still_refused(folder):
 
 def test_a_column_of_texts_has_no_weights():
     with pytest.raises(InputError, match=r"'[fm]' among the weights of column 'sex'"):
-        evaluate(
-            make_people(60), make_people(60, 1), schema=make_schema(), survey=Survey(weights="sex")
-        )
+        evaluate(make_people(60), make_people(60, 1), schema=make_schema(), weights="sex")
 
 
 @pytest.mark.slow
@@ -333,10 +225,7 @@ def test_a_published_report_of_weights(folder):
     values = {metric["key"]: metric["synthetic"] for metric in written["metrics"]}
     assert written["weight"] == {"column": "PWGTP", "max": 40}
     assert values["population"]["value"] == pytest.approx(people["PWGTP"].sum(), rel=0.2)
-    for options, says in (
-        (("--weight", "age"), "declare 'age' in the schema"),
-        (("--strata", "sex"), "leave out --strata"),
-    ):
-        refused(*words, *options, "-o", "no", cwd=folder, says=says)
+    says = "declare 'age' in the schema"
+    refused(*words, "--weight", "age", "-o", "no", cwd=folder, says=says)
     people.assign(PWGTP=-1).to_csv(folder / "people.csv", index=False)
     refused(*words, "-o", "no", cwd=folder, says="Column 'PWGTP' has weight")

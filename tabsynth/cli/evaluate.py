@@ -15,7 +15,6 @@ from tabsynth.cli.options import (
     Outputs,
     Publication,
     Reading,
-    SurveyDesign,
     make_folder,
     typed_options,
 )
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 def evaluate(
     compared: Compared,
     measures: Measures,
-    survey: SurveyDesign,
     publication: Publication,
     reading: Reading,
     outputs: Outputs,
@@ -49,22 +47,19 @@ def evaluate(
 
     real, synthetic, holdout = compared.tables
     schema, out, key = compared.schema, compared.out, compared.key
-    design, charged = survey.options, asdict(publication)
+    weights, charged = measures.weights, asdict(publication)
     options: dict[str, Any] = {"target": measures.target, "by": measures.by}
     settings: dict[str, Any] = {"boosting": measures.boosting}
     facts = None if schema is None else read_schema(schema)
     if isinstance(facts, LinkedSchema):
-        # Each row of the root is a cluster.
-        of_root = {k: design[k] for k in ("weights", "replicate_weights", "replicate_factor")}
-        refused = {name: value for name, value in design.items() if name not in of_root}
-        refused |= {**options, **settings, **charged}
-        return write_linked(compared, facts, outputs, reading.options, of_root, refused)
+        refused = {**options, **settings, **charged}
+        return write_linked(compared, facts, outputs, reading.options, weights, refused)
     outputs.check_folder(out, FILES, (*compared.tables, schema, key, publication.ledger))
     if facts is None:
         refused = {**charged, "decimal": reading.decimal}
         read = read_undeclared(compared.tables, reading.options, refused)
         certificate = certificate_of(synthetic, key)
-        confidential = measure(read, None, certificate, design, settings, **options)
+        confidential = measure(read, None, certificate, settings, weights=weights, **options)
         write_report(confidential, out, outputs)
         return print_summary(confidential)
     rows, epsilon, ledger = publication.sample_rows, publication.epsilon, publication.ledger
@@ -72,13 +67,18 @@ def evaluate(
         raise InputError(
             "A report with --epsilon is of whole tables; leave out --sample-rows, and give files in place of folders."
         )
-    tables, totals = read_tables(compared.tables, facts, reading.options, design, rows)
+    tables, totals = read_tables(compared.tables, facts, reading.options, weights, rows)
     certificate = certificate_of(synthetic, key)
-    exact = {"holdout": holdout, **options, **design, **settings}
+    exact = {"holdout": holdout, "weights": weights, **options, **settings}
     report = measure_privately(
         tables[0], tables[1], facts, certificate, epsilon, ledger, exact
     ) or measure(
-        tables, facts, certificate, design, {**settings, "sampled_from": totals}, **options
+        tables,
+        facts,
+        certificate,
+        {**settings, "sampled_from": totals},
+        weights=weights,
+        **options,
     )
     write_report(report, out, outputs)
     return print_summary(report)
@@ -122,19 +122,18 @@ def read_tables(
     paths: Sequence[Path | None],
     schema: "Schema",
     options: dict[str, Any],
-    survey: dict[str, Any],
+    weights: str | None,
     sample_rows: int | None = None,
 ) -> tuple[list[Any], dict[str, int]]:
-    """Read the real table, the synthetic one and the hold-out, with the survey's columns, where they are given.
+    """Read the real table, the synthetic one and the hold-out, with their columns of weights, where they are given.
 
-    ``options`` of reading are of the real tables; ``survey``: the arguments of :class:`tabsynth.evaluation.Survey`.
+    ``options`` of reading are of the real tables.
     Of a folder of Parquet files, and with ``sample_rows`` of a Parquet file, a sample is read. The second result is the
     number of all rows of tables that have more.
     """
-    from tabsynth.evaluation import Survey
     from tabsynth.tables.files import read_sample, read_table, taken_by
 
-    names = Survey(**survey).weighted_by(schema.weight)
+    aside = [name for name in (weights or schema.weight,) if name is not None]
     tables, totals = list[Any](), dict[str, int]()
     reading = {"train": options, "synthetic": dict[str, Any]()}
     for name, path in zip(READ, paths, strict=True):
@@ -142,12 +141,12 @@ def read_tables(
             tables.append(None)
         elif path.is_dir() or (sample_rows is not None and path.suffix.lower() == ".parquet"):
             rows = SAMPLED if sample_rows is None else sample_rows
-            table, total = read_sample(path, schema, rows, aside=names.takes)
+            table, total = read_sample(path, schema, rows, aside=aside)
             totals |= {name: total} if total > len(table) else {}
             tables.append(table)
         else:
             how = reading[name] if name in reading else taken_by(path, options)
-            tables.append(read_table(path, schema, aside=names.takes, **how))
+            tables.append(read_table(path, schema, aside=aside, **how))
     return tables, totals
 
 
@@ -184,16 +183,15 @@ def measure(
     tables: Sequence[Any],
     schema: "Schema | LinkedSchema | None",
     certificate: Any,
-    survey: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> "Report":
     """Evaluate the real, the synthetic and the hold-out table with a progress bar.
 
-    ``survey`` and ``settings`` are arguments of :class:`tabsynth.evaluation.Survey` and
-    :class:`tabsynth.evaluation.EvaluationConfig`; ``options`` those of :func:`tabsynth.evaluate`.
+    ``settings`` are arguments of :class:`tabsynth.evaluation.EvaluationConfig`; ``options`` those of
+    :func:`tabsynth.evaluate`.
     """
-    from tabsynth.evaluation import EvaluationConfig, Survey
+    from tabsynth.evaluation import EvaluationConfig
     from tabsynth.report import evaluate as evaluate_tables
 
     with fractions() as progress:
@@ -201,7 +199,6 @@ def measure(
             *tables,
             schema=schema,
             certificate=certificate,
-            survey=Survey(**(survey or {})),
             config=EvaluationConfig(progress=progress, **(settings or {})),
             **options,
         )
@@ -254,19 +251,16 @@ def write_linked(
     facts: "LinkedSchema",
     outputs: Outputs,
     reading: dict[str, str],
-    survey: dict[str, Any],
+    weights: str | None,
     refused: dict[str, Any],
 ) -> None:
     """Evaluate folders of linked tables, write their report and a page for each table, and print the summary.
-
-    ``survey``: the arguments of :class:`tabsynth.evaluation.Survey` about the weights of the root.
 
     Raises
     ------
     InputError
         If options of ``refused``, which linked tables do not take, were given; and as :func:`tabsynth.evaluate`.
     """
-    from tabsynth.evaluation import Survey
     from tabsynth.privacy.certificate.certificate import beside
     from tabsynth.tables.files import linked_file, read_linked
 
@@ -279,11 +273,11 @@ def write_linked(
         )
     pages = {name: f"table-{name}.html" for name in facts.names}
     outputs.check_folder(out, (*FILES, *pages.values()), (schema, key))
-    takes = Survey(**survey).weighted_by(facts.design.weight).takes
+    aside = [name for name in (weights or facts.design.weight,) if name is not None]
     tables = [
-        read_linked(real, facts, aside=takes, **reading),
-        read_linked(synthetic, facts, aside=takes),
-        None if holdout is None else read_linked(holdout, facts, aside=takes, **reading),
+        read_linked(real, facts, aside=aside, **reading),
+        read_linked(synthetic, facts, aside=aside),
+        None if holdout is None else read_linked(holdout, facts, aside=aside, **reading),
     ]
     files = [linked_file(synthetic, name) for name in facts.names]
     certificates = [
@@ -292,7 +286,7 @@ def write_linked(
     complete = len(certificates) == len(facts.names) and all(certificates)
     if certificates and not complete:
         warn(f"not every table of {synthetic} has a consistent certificate, so none is used.")
-    report = measure(tables, facts, certificates[0] if complete else None, survey)
+    report = measure(tables, facts, certificates[0] if complete else None, weights=weights)
     parts = {pages[name]: part for name, part in report.reports.items()}
     write_report(report, out, outputs, parts)
     print_summary(report)

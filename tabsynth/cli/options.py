@@ -507,6 +507,12 @@ class Measures:
     boosting: bool = option(
         "Also predict by gradient boosting; slower.", "--boosting", panel=MEASURED, default=False
     )
+    weights: str | None = option(
+        "A column of survey weights, of the real tables and perhaps of the synthetic one, for every metric of"
+        " utility. Default: the weight of the schema.",
+        "--weight",
+        panel=MEASURED,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -524,41 +530,6 @@ class Publication:
         " Default: 100,000 of a folder, and the whole of a file.",
         panel=FILES,
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SurveyDesign:
-    """The design of a survey, for its estimates and intervals."""
-
-    weights: str | None = option(
-        "A column of survey weights, of the real tables and perhaps of the synthetic one, for every metric of"
-        " utility. Default: the weight of the schema.",
-        "--weight",
-        panel=SURVEY,
-    )
-    replicate_weights: list[str] | None = option(
-        "The text before the numbers of the columns of replicate weights, such as PWGTP; or each column, if"
-        " repeated. For intervals of the survey's design.",
-        panel=SURVEY,
-    )
-    replicate_factor: float | None = option(
-        "The factor of the squared differences of replicates. Default: 4 over their number, as in the"
-        " American Community Survey.",
-        panel=SURVEY,
-    )
-    strata: str | None = option(
-        "A column with the stratum of each real row, for intervals by linearisation.", panel=SURVEY
-    )
-    clusters: str | None = option(
-        "A column with the primary cluster of each real row, within its stratum.", panel=SURVEY
-    )
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options, as arguments of :func:`tabsynth.evaluate`."""
-        columns = self.replicate_weights or None
-        weights = columns[0] if columns is not None and len(columns) == 1 else columns
-        return {**asdict(self), "replicate_weights": weights}
 
 
 def typed_options(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from tabsynth.evaluation.results import (
     Verdict,
 )
 from tabsynth.evaluation.suite import measure
-from tabsynth.evaluation.survey_columns import Survey
 from tabsynth.evaluation.utility.marginals import distances
 from tabsynth.evaluation.utility.prediction import dimension_wise_prediction
 
@@ -40,7 +39,6 @@ __all__ = [
     "Metric",
     "Part",
     "Prediction",
-    "Survey",
     "Tables",
     "Verdict",
     "attribute_disclosure",

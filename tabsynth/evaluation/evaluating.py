@@ -4,7 +4,7 @@ import math
 import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
@@ -31,9 +31,9 @@ from tabsynth.evaluation.inputs import (
 from tabsynth.evaluation.metric import Columns, Compared, Evaluation, Weights, halves
 from tabsynth.evaluation.results import Z95, Sampled, SampledDistance
 from tabsynth.evaluation.suite import measure
-from tabsynth.evaluation.survey_columns import DesignColumns, Survey, SurveyReader, apart
 from tabsynth.evaluation.utility.constraints import rule_checks
 from tabsynth.evaluation.utility.marginals import column_sets, distance
+from tabsynth.evaluation.weight_columns import apart, weights_of
 from tabsynth.schema.conforming import conform
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import Schema, refuse_no_rows
@@ -45,7 +45,7 @@ SAMPLED = ("train", "synthetic", "holdout")
 def evaluate_table(
     tables: Compared[object],
     schema: Schema | None,
-    survey: Survey,
+    weights: str | np.ndarray | None,
     config: EvaluationConfig,
     *,
     target: str | None = None,
@@ -57,54 +57,54 @@ def evaluate_table(
     ----------
     tables : Compared
         Tables as users have them; ``baseline`` is the real one.
+    weights : str or ndarray of shape (rows,), optional
+        Survey weights of the training rows, or the name of their column.
     """
-    survey = survey.weighted_by(None if schema is None else schema.weight)
+    if weights is None and schema is not None:
+        weights = schema.weight
     declared = () if schema is None else (*schema.names, *schema.design.names)
     parts = [
-        apart(to_pandas(table, what), survey, declared)
+        apart(to_pandas(table, what), weights, declared)
         for table, what in zip(
             (tables.baseline, tables.synthetic, tables.holdout), TABLES, strict=True
         )
         if table is not None
     ]
-    rows, columns_of_survey = [part[0] for part in parts], [part[1] for part in parts]
+    rows, columns_of_weights = [part[0] for part in parts], [part[1] for part in parts]
     drafted = None
     if schema is None:
         schema, rows, drafted = drafted_for(rows, TABLES[: len(rows)])
     columns = meaning(schema.comparable, target, by)
-    drawn = _weights(survey, schema.decimal, columns_of_survey)
-    created = indexed_synthetic(schema.comparable, rows[1], schema.rules, drawn.weights[1])
+    of_real, of_created, of_holdout = _weights(weights, schema.decimal, columns_of_weights)
+    created = indexed_synthetic(schema.comparable, rows[1], schema.rules, of_created)
     train, train_rows = kept_index(schema, rows[0], REAL)
     refuse_no_rows(len(train), REAL)
     controls, of_controls = None, None
     if len(rows) > 2:
         controls, control_rows = indexed_holdout(schema, rows[2], train, created.index)
-        if drawn.weights[2] is not None:
-            of_controls = drawn.weights[2][control_rows]
+        if of_holdout is not None:
+            of_controls = of_holdout[control_rows]
             controls, of_controls = controls[of_controls > 0], of_controls[of_controls > 0]
             _refuse_no_weight(of_controls, HOLDOUT)
-    weights = design = of_synthetic = None
-    of_real = drawn.weights[0]
-    if of_real is not None and drawn.design is not None:
-        if drawn.weights[1] is not None:
-            of_synthetic = drawn.weights[1][created.fits]
+    of_rows = of_synthetic = None
+    if of_real is not None:
+        if of_created is not None:
+            of_synthetic = of_created[created.fits]
             _refuse_no_weight(of_synthetic, SYNTHETIC)
-        weights = Weights(
+        of_rows = Weights(
             train=of_real[train_rows],
             synthetic=of_synthetic,
             holdout=of_controls,
-            column=_place_of_weights(schema, survey),
+            column=_place_of_weights(schema, weights),
         )
-        _refuse_no_weight(weights.train, REAL)
-        design = drawn.design.design(survey, of_real, train_rows, REAL)
+        _refuse_no_weight(of_rows.train, REAL)
     totals = checked_totals(config.sampled_from or {}, [len(table) for table in rows])
     measured = measure(
         train,
         created.index,
         controls,
         columns,
-        weights=weights,
-        design=design,
+        weights=of_rows,
         config=config,
         extra=[created.violations],
     )
@@ -125,7 +125,7 @@ def evaluate_table(
             created.index,
             columns.scores,
             heaped,
-            (None if weights is None else weights.train, of_synthetic),
+            (None if of_rows is None else of_rows.train, of_synthetic),
         ),
         rules=rule_checks(schema, real_rows, created.rows, both),
         left_out=created.left_out,
@@ -133,7 +133,7 @@ def evaluate_table(
         real_sha256=rows_sha256(train, controls),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=versions(),
-        weights=None if used is None else replace(used, name=survey.label),
+        weights=None if used is None else replace(used, name=_name_of(weights)),
         sampled=sampled_distances(measured, totals, train, columns, config.random_state)
         if totals
         else None,
@@ -141,39 +141,28 @@ def evaluate_table(
     )
 
 
-@dataclass(frozen=True)
-class _Drawn:
-    """Weights of all rows of the real table, the synthetic one and the hold-out, None where they have none, and the survey's design."""
-
-    weights: tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]
-    design: DesignColumns | None
-
-
-def _weights(survey: Survey, decimal: str | None, tables: Sequence[pd.DataFrame]) -> _Drawn:
-    """Read the survey's columns of the tables.
+def _weights(
+    weights: str | np.ndarray | None, decimal: str | None, tables: Sequence[pd.DataFrame]
+) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
+    """Return the weights of all rows of the real table, the synthetic one and the hold-out, None where they have none.
 
     Raises
     ------
     InputError
-        With all of their problems.
+        If a value is no weight.
     """
-    if survey.weights is None:
-        return _Drawn((None, None, None), None)
-    named = isinstance(survey.weights, str)
-    if len(tables) > 2 and not named:
+    if weights is None:
+        return None, None, None
+    if len(tables) > 2 and not isinstance(weights, str):
         raise InputError(
             "weights is a number for each training row, and the hold-out has none; name a column of both tables."
         )
-    reader = SurveyReader(survey, decimal)
-    design = reader.design_columns(tables[0], REAL)
-    carried = named and survey.weights in tables[1].columns
-    weights = (
-        reader.weights(tables[0], len(tables[0]), REAL),
-        reader.weights(tables[1], len(tables[1]), SYNTHETIC) if carried else None,
-        reader.weights(tables[2], len(tables[2]), HOLDOUT) if len(tables) > 2 else None,
+    carried = isinstance(weights, str) and weights in tables[1].columns
+    return (
+        weights_of(tables[0], weights, decimal, REAL),
+        weights_of(tables[1], weights, decimal, SYNTHETIC) if carried else None,
+        weights_of(tables[2], weights, decimal, HOLDOUT) if len(tables) > 2 else None,
     )
-    reader.refuse()
-    return _Drawn(weights, design)
 
 
 def _refuse_no_weight(weights: np.ndarray, what: str) -> None:
@@ -184,12 +173,16 @@ def _refuse_no_weight(weights: np.ndarray, what: str) -> None:
         )
 
 
-def _place_of_weights(schema: Schema, survey: Survey) -> int | None:
+def _name_of(weights: str | np.ndarray | None) -> str:
+    return weights if isinstance(weights, str) else "given"
+
+
+def _place_of_weights(schema: Schema, weights: str | np.ndarray | None) -> int | None:
     """Return the column of codes that holds the weights, where it is learned; −1 if it has no codes."""
-    if not isinstance(survey.weights, str) or survey.weights not in schema.names:
+    if not isinstance(weights, str) or weights not in schema.names:
         return None
     names = schema.comparable.names
-    return names.index(survey.weights) if survey.weights in names else -1
+    return names.index(weights) if weights in names else -1
 
 
 def versions() -> dict[str, str]:

@@ -13,7 +13,6 @@ from tabsynth.evaluation.utility import (
     prediction,
     propensity,
     subgroups,
-    survey,
     target,
     totals,
 )
@@ -32,7 +31,6 @@ METRICS: dict[str, tuple[Definition, ...]] = {
         subgroups.GAP,
         totals.POPULATION,
         totals.TOTALS,
-        survey.WITHIN,
         target.AUROC,
         target.AUPRC,
         target.CALIBRATION,

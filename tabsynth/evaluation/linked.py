@@ -44,8 +44,8 @@ from tabsynth.evaluation.metric import (
 )
 from tabsynth.evaluation.results import Estimate, WeightsUsed, reference_scale
 from tabsynth.evaluation.suite import measure
-from tabsynth.evaluation.survey_columns import RootSurvey, Survey
 from tabsynth.evaluation.utility.groups import group_metrics
+from tabsynth.evaluation.weight_columns import column_of_root, weights_beside, weights_of_root
 from tabsynth.schema.linked import LinkedSchema, TableKeys
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.frames import to_pandas
@@ -102,7 +102,7 @@ class LinkedEvaluation(Measured):
 def evaluate_linked(
     tables: Compared[object],
     schema: Schema | LinkedSchema | None,
-    survey: Survey,
+    weights: str | np.ndarray | None,
     config: EvaluationConfig,
     label: str,
 ) -> LinkedEvaluation:
@@ -119,17 +119,19 @@ def evaluate_linked(
         raise InputError(
             "Linked tables are evaluated without boosting and sampled_from; leave these settings out."
         )
-    of_root = RootSurvey.of(schema, survey)
+    column = column_of_root(schema, weights)
     columns = {name: columns_of(schema, name) for name in schema.names}
     drawn = _frames(tables.synthetic, schema, SYNTHETIC)
     unseen = None if tables.holdout is None else _frames(tables.holdout, schema, HOLDOUT)
     frames = Compared(drawn, unseen, _frames(tables.baseline, schema, REAL))
-    train, _ = levels_of(frames.baseline, schema, REAL, _weights(of_root, frames.baseline, REAL))
-    root_weights = _weights(of_root, drawn, SYNTHETIC, needed=False)
+    of_train = weights_of_root(frames.baseline, schema, column, REAL)
+    train, _ = levels_of(frames.baseline, schema, REAL, of_train)
+    root_weights = weights_of_root(drawn, schema, column, SYNTHETIC, needed=False)
     created, left_out = levels_of(drawn, schema, SYNTHETIC, root_weights, strict=False)
     controls = None
     if unseen is not None:
-        controls, _ = levels_of(unseen, schema, HOLDOUT, _weights(of_root, unseen, HOLDOUT))
+        of_controls = weights_of_root(unseen, schema, column, HOLDOUT)
+        controls, _ = levels_of(unseen, schema, HOLDOUT, of_controls)
     if not len(train[schema.root]) or not len(created[schema.root]):
         raise InputError(f"Table {quote(schema.root)} of the real or synthetic tables has no rows.")
     levels: Compared[Levels] = Compared(created, controls, train)
@@ -164,7 +166,7 @@ def evaluate_linked(
         if not unseen_rows:
             shown = Compared(frames.synthetic, None, frames.baseline)
             rows = Compared(counted.synthetic, None, counted.baseline)
-        evaluation = _evaluate_alone(shown, schema.tables[name], of_root, name, config)
+        evaluation = _evaluate_alone(shown, schema, column, name, config)
         alone[name] = replace(evaluation, label=f"{label}, {name}")
         if columns[name].parent is not None:
             joined[name] = _evaluate_joined(rows, columns, name, config)
@@ -186,7 +188,7 @@ def evaluate_linked(
         schema_sha256=schema.fingerprint(),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=versions(),
-        weights=None if of_root is None else _weights_used(of_root.column, levels),
+        weights=None if column is None else _weights_used(column, levels),
     )
 
 
@@ -202,12 +204,6 @@ def _refuse_known_holdout(levels: Compared[Levels], holdout: Levels, schema: Lin
             raise InputError(
                 f"The {HOLDOUT} hold the rows of the {what} tables; give roots that the synthesizer never saw, or none."
             )
-
-
-def _weights(
-    survey: RootSurvey | None, frames: Frames, what: str, *, needed: bool = True
-) -> np.ndarray | None:
-    return None if survey is None else survey.weights(frames, what, needed=needed)
 
 
 def _weights_used(column: str, levels: Compared[Levels]) -> WeightsUsed:
@@ -397,25 +393,24 @@ def _descents(table: pd.DataFrame, keys: TableKeys) -> pd.Series:
 
 def _evaluate_alone(
     frames: Compared[Frames],
-    table: Schema,
-    survey: RootSurvey | None,
+    schema: LinkedSchema,
+    column: str | None,
     name: str,
     config: EvaluationConfig,
 ) -> Evaluation:
-    """Evaluate one table by itself, keys left out, beside the survey's columns of the root."""
-    named = Survey() if survey is None else survey.survey_of(frames.baseline, name)
+    """Evaluate one table by itself, keys left out, beside the root's ``column`` of weights."""
+    table = schema.tables[name]
+    beside = column if column is None or name == schema.root else f"{schema.root}.{column}"
 
     def values(tables: Frames) -> pd.DataFrame:
         frame = tables[name]
-        learned = frame[[column for column in frame.columns if column in table.names]]
-        if survey is None:
+        learned = frame[[text for text in frame.columns if text in table.names]]
+        if column is None or beside is None or column not in tables[schema.root].columns:
             return learned
-        survey_columns = survey.beside(tables, name, named).set_axis(learned.index)
-        new = survey_columns.columns.difference(learned.columns, sort=False)
-        return pd.concat([learned, survey_columns[new]], axis=1)
+        return learned.assign(**{beside: weights_beside(tables, schema, column, name)})
 
     rows: Compared[object] = Compared(*frames.map(values))
-    return evaluate_table(rows, table, named, config.of_table(name))
+    return evaluate_table(rows, table, beside, config.of_table(name))
 
 
 def _evaluate_joined(

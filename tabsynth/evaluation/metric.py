@@ -24,7 +24,6 @@ from tabsynth.evaluation.results import (
     RuleCheck,
     Sampled,
     Subgroups,
-    SurveyEstimates,
     Verdict,
     WeightsUsed,
     reference_scale,
@@ -477,8 +476,6 @@ class Evaluation(Measured):
         Digest of the rows of the training table and the hold-out.
     weights : WeightsUsed or None
         The survey weights that every metric of utility uses; None: all rows count the same.
-    survey : SurveyEstimates or None
-        Weighted estimates of the training table with the intervals of the survey's design.
     sampled : Sampled or None
         Of tables that are samples of larger ones.
     drafted : Drafted or None
@@ -493,7 +490,6 @@ class Evaluation(Measured):
     left_out: int = 0
     real_sha256: str = ""
     weights: WeightsUsed | None = None
-    survey: SurveyEstimates | None = None
     sampled: Sampled | None = None
     drafted: Drafted | None = None
 

@@ -33,7 +33,7 @@ from tabsynth.evaluation.inputs import (
     meaning,
 )
 from tabsynth.evaluation.metric import Measured
-from tabsynth.evaluation.survey_columns import Survey, SurveyReader, apart
+from tabsynth.evaluation.weight_columns import apart, weights_of
 from tabsynth.evaluation.weighting import WeightedRows
 from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.accounting.calibration import calibrate
@@ -175,14 +175,11 @@ def _rows_of_fit(schema: Schema, real: object, rng: np.random.Generator | None) 
 
 def _public(schema: Schema, synthetic: object) -> tuple[Synthetic, WeightedRows]:
     """Return the synthetic table, and its rows with the weights that it may carry; public, so these have no cap."""
-    survey = Survey(weights=schema.weight)
     frame = to_pandas(synthetic, SYNTHETIC)
-    aside = apart(frame, survey, ())[1]
+    aside = apart(frame, schema.weight, ())[1]
     weights = None
     if schema.weight is not None and schema.weight in aside.columns:
-        reader = SurveyReader(survey, schema.decimal)
-        weights = reader.weights(aside, len(frame), SYNTHETIC)
-        reader.refuse()
+        weights = weights_of(aside, schema.weight, schema.decimal, SYNTHETIC)
     table = indexed_synthetic(schema.comparable, frame, schema.rules, weights)
     if weights is None:
         return table, WeightedRows(table.index)

@@ -33,7 +33,6 @@ from tabsynth.evaluation.utility.prediction import (
 )
 from tabsynth.evaluation.utility.propensity import propensity
 from tabsynth.evaluation.utility.subgroups import subgroup_gap
-from tabsynth.evaluation.utility.survey import Design, survey_estimates
 from tabsynth.evaluation.utility.target import train_on_synthetic
 from tabsynth.evaluation.utility.totals import population_totals
 from tabsynth.evaluation.weighting import WeightedRows, weighted_rows
@@ -51,7 +50,6 @@ def measure(
     columns: Columns,
     *,
     weights: Weights | None = None,
-    design: Design | None = None,
     config: EvaluationConfig | None = None,
     extra: Sequence[Metric] = (),
 ) -> Evaluation:
@@ -69,8 +67,6 @@ def measure(
     weights : Weights, optional
         Survey weights of the rows of ``train``, ``synthetic`` and ``holdout``, for every metric of utility. The
         attacks count people, each of whom is one row, and use no weights.
-    design : Design, optional
-        Of the survey that the rows of ``train`` are from, for design-aware intervals; with ``weights``.
     config : EvaluationConfig, optional
     extra : sequence of Metric
         Metrics of what category codes do not show, to be listed with the others.
@@ -131,10 +127,6 @@ def measure(
     attacks += _attacks(tables, min(m, MAX_ATTACKED), draws, config)
     counts = {"train": len(train), "synthetic": len(synthetic), "test": len(test)}
     counts["holdout"] = 0 if holdout is None else len(holdout)
-    survey = None
-    if weights is not None and design is not None:
-        survey, within = survey_estimates(tables, design, columns.numbers, seed=seed)
-        utility += within
     used = None if weights is None else weights_used(tables)
     scale = 1.0
     if holdout is not None:
@@ -147,7 +139,6 @@ def measure(
         verdict=verdict(prediction, ways, scale),
         overlap=None if holdout is None else overlap(train, holdout),
         weights=used,
-        survey=survey,
     )
 
 

@@ -87,19 +87,6 @@ PAGE = (
         source="Structural zeros as in McClure and Reiter 2016",
     ),
     Definition(
-        name="Estimate and standard errors away",
-        keys=("survey_estimate",),
-        meaning="A weighted estimate of the population from the training table, with the interval of the survey's design. The"
-        " synthetic estimate is beside it, and how many standard errors it is away.",
-        formula="|synthetic − training| / standard error of the training table's estimate",
-        range="0 upwards",
-        better="lower",
-        reference="Best is 0; about 2 is the limit of the interval.",
-        interval="The survey's design: strata, clusters, weights or replicate weights",
-        caveat="The intervals describe the real sample: they are confidential, and they are not those of synthetic estimates.",
-        source="Binder 1983; Wolter 2007, Introduction to Variance Estimation",
-    ),
-    Definition(
         name="ε and δ",
         keys=("epsilon",),
         meaning="Parameters of differential privacy. Adding or removing one unit, such as a row, changes the probability of"
@@ -134,7 +121,6 @@ SECTIONS = (
     ("disclosure", "Attribute disclosure"),
     ("columns", "Every column"),
     ("rules", "Rules between columns"),
-    ("survey", "Estimates of the population"),
     ("distances", "Distances of marginals"),
     ("figures", "Definitions of the figures"),
     ("glossary", "Glossary"),
@@ -162,11 +148,6 @@ GLOSSARY = (
         "Survey weight",
         "How many people of the population a row stands for. With weights, every metric of utility compares weighted"
         " tables; a synthetic table without a column of weights is self-weighting, which means that its rows count equally.",
-    ),
-    (
-        "Interval of the survey's design",
-        "95% interval of a weighted estimate that allows for unequal weights, and for strata and clusters or replicate"
-        " weights where these are given.",
     ),
     (
         "Heaping",

@@ -11,7 +11,6 @@ from tabsynth.evaluation.column_summaries import QUANTILES
 from tabsynth.evaluation.metric import Evaluation, Metric
 from tabsynth.evaluation.results import ColumnSummary
 from tabsynth.evaluation.utility.prediction import MAX_CLASSES, folded_columns
-from tabsynth.evaluation.utility.survey import LEAST_ROWS
 from tabsynth.report.certificates import privacy_panel
 from tabsynth.report.definitions import GLOSSARY, PAGE, SECTIONS, definition_of
 from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
@@ -28,7 +27,6 @@ from tabsynth.report.page import (
 )
 from tabsynth.report.summary import (
     STANDARD_ERRORS,
-    SURVEY_KINDS,
     equal_rows,
     subtitle,
     summarise,
@@ -47,8 +45,6 @@ LIMITS = {
     "classes": MAX_CLASSES,
     "worst": 10,  # sets of columns
     "pairs": 500,  # in the table beside the heat map
-    "estimates": 20,  # of each kind, of the population
-    "least_rows": LEAST_ROWS,
 }
 CAPTION = 200  # letters of a column's description
 
@@ -108,7 +104,7 @@ class TableView(View):
             subtitle=subtitle(evaluation),
             equal_rows=equal_rows(evaluation),
             standard_errors=STANDARD_ERRORS,
-            sections=[item for item in SECTIONS if item[0] != "survey" or evaluation.survey],
+            sections=SECTIONS,
             kinds=KINDS,
             strip=metric_strip,
             limits=LIMITS,
@@ -117,7 +113,6 @@ class TableView(View):
             marginals=[_marginal(item) for item in evaluation.furthest_columns(MAX_PICTURES)],
             quantiles=[f"{100 * q:g}%" for q in QUANTILES],
             value_on=value_on,
-            survey_kinds=SURVEY_KINDS,
             heat=heat_map(evaluation.distances, [item.column for item in evaluation.columns]),
             curves=_curves(evaluation.certificate),
             glossary=GLOSSARY,

@@ -19,7 +19,7 @@ from tabsynth.evaluation.inputs import certificate_with
 from tabsynth.evaluation.linked import LinkedEvaluation, evaluate_linked
 from tabsynth.evaluation.metric import Compared, Evaluation
 from tabsynth.evaluation.publishing import PrivateEvaluation, release
-from tabsynth.evaluation.survey_columns import Survey
+from tabsynth.evaluation.weight_columns import WeightsLike, checked_weights
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.report.comparison import ComparisonView, comparison_frame
 from tabsynth.report.linked import LinkedView
@@ -119,7 +119,7 @@ def evaluate(
     certificate: Mapping[str, Any] | Verification | None = None,
     target: str | None = None,
     by: str | Sequence[str] | None = None,
-    survey: Survey | None = None,
+    weights: WeightsLike | None = None,
     config: EvaluationConfig | None = None,
     label: str = "synthetic",
 ) -> Report:
@@ -151,9 +151,13 @@ def evaluate(
         A column to predict (AUROC, AUPRC, calibration) and to explain by a regression. Not for linked tables.
     by : str or sequence of str, optional
         Columns whose groups are compared: does a minority fare worse? Not for linked tables.
-    survey : Survey, optional
-        The columns that say how the real rows were drawn, such as survey weights
-        (:class:`tabsynth.evaluation.Survey`). Default: the weight of the schema.
+    weights : str or array-like of shape (rows,), optional
+        Survey weights, 0 or more: the name of a column of the training table and the hold-out, or the weights of the training
+        rows (then without a hold-out). A synthetic table with such a column is weighted by it; any other is
+        self-weighting. Default: the weight of the schema. Every metric of utility then compares weighted tables, and
+        classifiers are fitted with the weights. The attacks use no weights: they count people, each of whom is one
+        row. Weights are not clipped at the cap of the schema. Of linked tables: a column of the root, whose weight counts
+        for its other records.
     config : EvaluationConfig, optional
         Settings that few need: boosting, numbers of attacked records, the seed, progress
         (:class:`tabsynth.evaluation.EvaluationConfig`).
@@ -168,7 +172,7 @@ def evaluate(
         Naming the table, the column and the value that the schema does not declare, or that is no weight; or a linked table
         that is missing, or has no key column, a repeated key, or a row without a parent.
     """
-    survey, config = survey or Survey(), config or EvaluationConfig()
+    config, checked = config or EvaluationConfig(), checked_weights(weights)
     schema = None if schema is None else read_schema(schema)
     tables: Compared[object] = Compared(synthetic, holdout, real)
     bearer = synthetic
@@ -177,12 +181,12 @@ def evaluate(
     stated, authenticated = certificate_with(bearer, certificate)
     evaluation: Evaluation | LinkedEvaluation
     if not isinstance(schema, LinkedSchema) and not any(isinstance(t, Mapping) for t in tables):
-        evaluation = evaluate_table(tables, schema, survey, config, target=target, by=by)
+        evaluation = evaluate_table(tables, schema, checked, config, target=target, by=by)
     elif target is not None or by is not None:
         name = "by" if target is None else "target"
         raise InputError(f"Linked tables are evaluated without {name}; leave it out.")
     else:
-        evaluation = evaluate_linked(tables, schema, survey, config, label)
+        evaluation = evaluate_linked(tables, schema, checked, config, label)
     return Report(replace(evaluation, label=label, certificate=stated, authenticated=authenticated))
 
 

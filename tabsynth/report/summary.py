@@ -15,19 +15,16 @@ from tabsynth.evaluation.results import (
     Overlap,
     Sampled,
     Subgroups,
-    SurveyEstimates,
     WeightsUsed,
 )
 from tabsynth.evaluation.utility.marginals import WAYS
-from tabsynth.evaluation.utility.survey import KINDS as SURVEY_KINDS
 from tabsynth.report.certificates import (
     NO_CERTIFICATE,
     condition_sentence,
     epsilon_text,
     unauthenticated_claim,
 )
-from tabsynth.report.page import NOTICE, format_number
-from tabsynth.report.tabular import with_interval
+from tabsynth.report.page import NOTICE
 
 # Heaping is in the summary where a share of multiples differs by more than this; at most so many columns are named.
 HEAPING_GAP, HEAPED_COLUMNS = 0.1, 4
@@ -108,8 +105,6 @@ def summarise(evaluation: Evaluation) -> list[str]:
         out.append(_sample_sentence(evaluation.sampled))
     if evaluation.weights is not None:
         out.append(weights_sentence(evaluation.weights))
-    if evaluation.survey is not None:
-        out += _survey(evaluation.survey)
     out += _holdout(evaluation.overlap)
     out += _violations(evaluation)
     out += _heaping(evaluation)
@@ -251,28 +246,6 @@ def weights_sentence(weights: WeightsUsed, also: str = "") -> str:
         f" as much as {weights.effective['train']:,.0f} rows of equal weights. The synthetic rows {synthetic}."
         " The attacks use no weights."
     )
-
-
-def _survey(survey: SurveyEstimates) -> list[str]:
-    """State how many synthetic estimates are within the intervals of the survey, and which is furthest away."""
-    parts = [
-        f"{survey.inside[kind] / judged:.0%} of {judged:,} {SURVEY_KINDS[kind]}"
-        for kind, judged in survey.judged.items()
-        if judged
-    ]
-    if not parts:
-        return []
-    outside = [e for listed in survey.estimates.values() for e in listed[:1] if not e.inside]
-    furthest = max(outside, key=lambda estimate: estimate.errors_away, default=None)
-    text = (
-        "The synthetic estimates are within the 95% interval of the training table's weighted estimate for"
-        f" {', '.join(parts)}, by {survey.method}."
-    )
-    if furthest is not None:
-        synthetic = format_number(furthest.synthetic, style="grouped")
-        real = with_interval(furthest.real)
-        text += f" Furthest away is {furthest.name}: {synthetic}, and {real} in the training table."
-    return [text]
 
 
 def _disclosure(disclosure: Disclosure) -> str:

@@ -2,8 +2,7 @@
 
 import csv
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -126,7 +125,7 @@ def read_table(
     encoding: str | None = None,
     decimal: str | None = None,
     sheet: str | None = None,
-    aside: Collection[str] | Callable[[str], bool] = (),
+    aside: Collection[str] = (),
 ) -> pd.DataFrame:
     """Read a table with the columns, dtypes and null texts of ``schema``, without identifiers and free text.
 
@@ -152,9 +151,9 @@ def read_table(
         option.
     sheet : str, optional
         The sheet of a workbook that has several.
-    aside : collection of str, or callable
-        Columns besides those that are modelled, such as identifiers and keys of linked tables, or whether a column of
-        a name is one. They are kept as the file has them.
+    aside : collection of str
+        Columns besides those that are modelled, such as identifiers and keys of linked tables. They are kept as the file
+        has them.
 
     Raises
     ------
@@ -185,17 +184,15 @@ def _as_declared(
     frame: pd.DataFrame,
     schema: Schema,
     as_text: bool,
-    aside: Collection[str] | Callable[[str], bool],
+    aside: Collection[str],
     decimal: str | None = None,
     *,
     check_sep: bool = False,
 ) -> pd.DataFrame:
     """Return the columns of a file as a schema declares them, and beside them those of its design and of ``aside``."""
     if as_text:
-        names_declared = schema.names if callable(aside) else (*schema.names, *aside)
-        frame.columns = [unescape(name, names_declared) for name in frame.columns]
-    is_aside = aside if callable(aside) else frozenset(aside).__contains__
-    columns_aside = frame.loc[:, [is_aside(str(name)) for name in frame.columns]]
+        frame.columns = [unescape(name, (*schema.names, *aside)) for name in frame.columns]
+    columns_aside = frame.loc[:, [str(name) in aside for name in frame.columns]]
     declared = {*schema.names, *schema.names_left_out, *schema.design.names}
     frame = frame.drop(columns=[name for name in columns_aside.columns if name not in declared])
     if UNNAMED in frame.columns[:1] and UNNAMED not in declared:
@@ -233,7 +230,7 @@ def read_sample(
     rows: int,
     *,
     random_state: int = 0,
-    aside: Collection[str] | Callable[[str], bool] = (),
+    aside: Collection[str] = (),
 ) -> tuple[pd.DataFrame, int]:
     """Read a uniform sample of the rows of a Parquet file, or of all ``.parquet`` files in a folder.
 
@@ -279,12 +276,12 @@ def read_sample(
 def read_linked(
     folder: str | Path,
     schema: LinkedSchema,
-    aside: Callable[[str], bool] | None = None,
+    aside: Collection[str] = (),
     **reading: str | None,
 ) -> dict[str, pd.DataFrame]:
     """Read linked tables: of a folder with a file for each table, which has its name and any suffix of a table.
 
-    ``reading`` as of :func:`read_table`. ``aside``: which further columns of the root are read, such as those of a survey.
+    ``reading`` as of :func:`read_table`. ``aside``: further columns of the root that are read, such as survey weights.
 
     Raises
     ------
@@ -299,15 +296,10 @@ def read_linked(
     for name, of in schema.tables.items():
         path, keys = linked_file(place, name), schema.keys[name]
         keys_and_order = [column for column in (*keys.columns, keys.order) if column is not None]
-        is_read: Collection[str] | Callable[[str], bool] = keys_and_order
-        if aside is not None and keys.parent is None:
-            is_read = partial(_is_either, keys_and_order, aside)
-        out[name] = read_table(path, of, aside=is_read, **taken_by(path, reading))
+        further = aside if keys.parent is None else ()
+        read = (*keys_and_order, *further)
+        out[name] = read_table(path, of, aside=read, **taken_by(path, reading))
     return out
-
-
-def _is_either(names: Collection[str], aside: Callable[[str], bool], name: str) -> bool:
-    return name in names or aside(name)
 
 
 def linked_file(folder: Path, name: str) -> Path:

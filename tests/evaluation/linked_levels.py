@@ -1,12 +1,10 @@
 """Linked tables for the tests of their metrics: category codes, and DataFrames with keys."""
 
-from dataclasses import fields
-
 import numpy as np
 import pandas as pd
 
 from tabsynth import Categorical, LinkedSchema, Numeric, Schema, evaluate
-from tabsynth.evaluation import EvaluationConfig, Survey
+from tabsynth.evaluation import EvaluationConfig
 from tabsynth.evaluation.grouped import Level, LevelColumns
 from tabsynth.schema import TableKeys
 
@@ -109,15 +107,15 @@ def frames(seed, homes=300):
 
 
 def evaluated(real, synthetic, holdout=None, *, schema, **options):
-    """The evaluation of linked tables; ``options`` are those of a survey and of settings."""
-    survey = {f.name: options.pop(f.name) for f in fields(Survey) if f.name in options}
+    """The evaluation of linked tables; ``options`` are weights and settings."""
+    weights = options.pop("weights", None)
     settings = {"each_table": options.pop("tables", True), **options}
     report = evaluate(
         real,
         synthetic,
         holdout,
         schema=schema,
-        survey=Survey(**survey),
+        weights=weights,
         config=EvaluationConfig(**settings),
     )
     return report.evaluation

@@ -121,10 +121,7 @@ def test_roots_that_stand_for_nobody_are_left_out():
 @pytest.mark.slow
 def test_each_table_is_weighted_by_its_roots():
     real, made = weighted(0, least=1), without(weighted(1), "w")
-    for i in (1, 2, 3):
-        factor = np.random.default_rng(i).integers(1, 3, len(real["homes"]))
-        real = changed(real, **{f"w{i}": real["homes"]["w"] * factor})
-    result = measured(real, made, tables=True, replicate_weights="w")
+    result = measured(real, made, tables=True)
     sizes = real["people"]["home"].map(real["homes"].set_index("home")["w"])
     people = result.tables["people"]
     assert people.weights.population == sizes.sum()
@@ -132,12 +129,8 @@ def test_each_table_is_weighted_by_its_roots():
     repeat = rows.loc[rows.index.repeat(sizes)].reset_index(drop=True)
     alone = evaluate(repeat, made["people"][["age", "sex"]], schema=SCHEMA.tables["people"])
     assert people["tvd2"].value == pytest.approx(alone.evaluation["tvd2"].value)
-    assert "3 replicate weights" in people.survey.method
-    assert "3 replicate weights" in result.tables["homes"].survey.method
     joined = result.joined["people"]
     assert joined.weights.population == sizes.sum()
-    clustered = measured(real, made, tables=True).tables["people"].survey.method
-    assert f"{len(real['homes'])} clusters" in clustered
 
 
 def test_weights_that_cannot_be_used_are_refused():
@@ -150,13 +143,10 @@ def test_weights_that_cannot_be_used_are_refused():
         (real, changed(made, w="x"), {}, "table homes of the synthetic tables has 'x' among"),
         (real, changed(made, w=0), {}, "table homes of the synthetic tables has only weights of 0"),
         (real, made, {"weights": [1.0]}, "name of a column of table homes, got numbers"),
-        (real, made, {"replicate_factor": 1.0}, "replicate_factor goes with replicate_weights"),
     ]
     for one, other, options, says in cases:
         with pytest.raises(InputError, match=says):
             measured(one, other, **options)
-    with pytest.raises(InputError, match="replicate_weights= goes with weights="):
-        measured(real, made, schema=SCHEMA, replicate_weights="w")
     with pytest.raises(InputError, match=r"hold-out tables has no column 'w'"):
         measured(real, made, frames(2, 50))
 
@@ -188,15 +178,6 @@ def test_the_command_line(folders):
     assert "homes.w" in page
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("linked.json", "--weight", "none"), "table homes of the real tables has no column 'none'"),
-        (("plain.json", "--replicate-weights", "w"), "--replicate-weights goes with --weight"),
-        (("linked.json", "--strata", "town"), "Linked tables are evaluated without --strata"),
-        (("linked.json", "--clusters", "town"), "Linked tables are evaluated without --clusters"),
-        (("linked.json", "--replicate-weights", "x"), "no columns 'x1', 'x2'"),
-    ],
-)  # fmt: skip
-def test_options_that_cannot_be_are_refused_in_one_line(folders, words, says):
-    refused(*WORDS, *words, cwd=folders, says=says)
+def test_a_column_of_weights_that_is_missing_is_refused_in_one_line(folders):
+    says = "table homes of the real tables has no column 'none'"
+    refused(*WORDS, "linked.json", "--weight", "none", cwd=folders, says=says)

@@ -13,7 +13,7 @@ from report_tables import HOSTILE, PATH, certificate, schema, table
 
 from tabsynth import BudgetError, InputError, Schema, compare, evaluate, evaluate_private
 from tabsynth.encoding import TableEncoder
-from tabsynth.evaluation import Columns, EvaluationConfig, Survey
+from tabsynth.evaluation import Columns, EvaluationConfig
 from tabsynth.evaluation.charged import charged_metrics, total_gap, uses
 from tabsynth.evaluation.inputs import rows_sha256
 from tabsynth.evaluation.publishing import ALONE
@@ -122,7 +122,7 @@ def test_every_metric_in_one_frame(both):
 
 @pytest.mark.slow
 def test_asked_columns_are_measured():
-    result = report(table(300, 1), "x", target="mean", by=PATH, survey=Survey(weights=PATH))
+    result = report(table(300, 1), "x", target="mean", by=PATH, weights=PATH)
     keys = set(result.to_frame().index)
     assert {f"subgroup_gap_{PATH}", "weighted_totals", "ci_overlap"} <= keys
     assert {"target_auroc_logistic", "population_total", "same_conclusions"} <= keys
@@ -134,7 +134,7 @@ def test_asked_columns_are_measured():
     [
         ({"target": "no"}, "target='no'"),
         ({"by": [PATH, "no"]}, "by='no'"),
-        ({"survey": Survey(weights=HOSTILE)}, "among the weights of column"),
+        ({"weights": HOSTILE}, "among the weights of column"),
     ],
 )
 def test_refusals(options, words):

@@ -22,7 +22,6 @@ from tabsynth.evaluation import Columns, EvaluationConfig, measure
 from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.glossary import METRICS
 from tabsynth.evaluation.utility.constraints import violations
-from tabsynth.evaluation.utility.survey import Linearised
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.report import Report
@@ -47,7 +46,6 @@ def metrics_of_one_table():
         *tables,
         replace(ALL, by=(0,), numbers=(3,)),
         weights=given,
-        design=Linearised(given.train),
         config=EvaluationConfig(boosting=True, m=10, k=(1,)),
         extra=[
             violations(np.zeros((5, 0), dtype=bool), np.ones(5, dtype=bool), [], []),
@@ -125,7 +123,7 @@ def test_every_figure_of_a_page_links_to_its_definition_there(pages, name):
             for term in ("Definition", "Range", "Direction", "Caveat", "Source"):
                 assert f"<dt>{term}</dt>" in entry, item.name
     if name == "report":
-        absent = ("survey_estimate", "heaping", "rule")
+        absent = ("heaping", "rule")
         of_page = {item.anchor for item in PAGE} - {definition_of(key).anchor for key in absent}
         assert of_page <= {anchor for anchor, _ in links}
 
