@@ -496,19 +496,17 @@ class Schema:
             columns=columns, impossible=combinations, constraints=rules, suggested=suggested
         )
 
-    def check_columns(
-        self, frame: pd.DataFrame, what: str = "table", *, partial: bool = False
-    ) -> None:
+    def check_columns(self, frame: pd.DataFrame, what: str = "table") -> None:
         """Refuse a table whose columns are not the schema's (order apart). It may have no rows.
 
-        It may have the columns that the schema leaves out. ``partial``: some of the others may be missing.
+        It may have the columns that the schema leaves out.
         """
         names = [str(name) for name in frame.columns]
         for name in duplicates(names):
             raise InputError(f"The {what} has column {quote(name)} twice; rename or drop one.")
         declared, present = {*self.names, *self.names_left_out, *self.design.names}, set(names)
         missing = [c.name for c in self.columns if c.name not in present and c.learned]
-        if missing and not partial:
+        if missing:
             raise InputError(
                 f"The {what} lacks column {quote(missing[0])} of the schema"
                 f"{_more(missing)}; add it, or take it out of the schema."

@@ -26,8 +26,7 @@ from tabsynth.training.networks import mlp
 Box = Mapping[int, np.ndarray]
 EVERYTHING: tuple[Box, ...] = ({},)
 MAX_BOXES = 1024
-ROWS = 65_536  # that are completed at a time …
-CELLS = 4_194_304  # … of whose posterior so many numbers are held at a time: 32 MiB
+CELLS = 4_194_304  # numbers that are held at a time: 32 MiB
 HELD = 16_777_216  # numbers of a column's cumulative probabilities that are kept: 128 MiB
 
 
@@ -100,7 +99,7 @@ class Restricted:
         self._log_prior = np.zeros(len(mixture)) if prior is None else _log(prior * len(mixture))
         self.starts = np.array([block.start for block in layout.blocks])
         self.sizes = np.array(layout.sizes)
-        self._allowed, self._which, self._log_mass = [], [], []
+        self._allowed, self._which = [], []
         self._cumulative: list[np.ndarray | None] = []
         logs = np.tile(self._log_prior, (len(boxes), 1))
         for j, size in enumerate(self.sizes):
@@ -115,8 +114,7 @@ class Restricted:
             self._cumulative.append(
                 (values * distinct[:, None]).cumsum(axis=2) if precomputed else None
             )
-            self._log_mass.append(_log(distinct @ values.T))
-            logs += self._log_mass[j][self._which[j]]
+            logs += _log(distinct @ values.T)[self._which[j]]
         top = logs.max(initial=-np.inf)
         shares = np.exp(logs.ravel() - (top if np.isfinite(top) else 0.0))
         self.shares = shares / max(shares.sum(), 1.0)
@@ -213,74 +211,6 @@ class Restricted:
             both = (shares[here, None] * p[:, blocks[0]][:, first])[:, :, None]
             total[np.ix_(here, first, second)] += both * p[:, blocks[1]][:, None, second]
         return total
-
-    def complete(self, index: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Fill in the entries that are -1, shape (n, columns); see :meth:`Mixture.complete`."""
-        filled = index.copy()
-        logs = _log(self.mixture)
-        cut = self.cut()  # the others, where missing, say nothing about the part
-        for start in range(0, len(index), ROWS):
-            rows = filled[start : start + ROWS]  # a view: filled in place
-            open_to = self._open_to(rows, cut)
-            # Rows that miss the same cut columns and may lie in the same boxes go together.
-            alike = np.packbits(np.hstack([rows[:, cut] < 0, open_to]), axis=1)
-            _, first, group = np.unique(alike, axis=0, return_index=True, return_inverse=True)
-            for g, row in enumerate(first):
-                boxes = np.flatnonzero(open_to[row])
-                if len(boxes):
-                    missing = [j for j in cut if rows[row, j] < 0]
-                    which = np.flatnonzero(group.ravel() == g)
-                    self._fill(rows, which, boxes, missing, logs, rng)
-        return filled
-
-    def _open_to(self, rows: np.ndarray, cut: Sequence[int]) -> np.ndarray:
-        """Return which boxes the known entries of each row lie in, bool (n, boxes)."""
-        compatible = np.ones((len(rows), len(self._which[0])), dtype=bool)
-        for j in cut:
-            is_given = rows[:, j] >= 0
-            compatible[is_given] &= self._allowed[j][self._which[j]][:, rows[is_given, j]].T > 0
-        return compatible
-
-    def _fill(
-        self,
-        rows: np.ndarray,
-        which: np.ndarray,
-        boxes: np.ndarray,
-        missing: Sequence[int],
-        logs: np.ndarray,
-        rng: np.random.Generator,
-    ) -> None:
-        """Fill in some rows that may lie in the given boxes and miss the given cut columns."""
-        components = len(self.mixture)
-        base = np.zeros((len(boxes), components))  # of what is missing, by box
-        for j in missing:
-            base += self._log_mass[j][self._which[j][boxes]]
-        # Rows share ``base``: first the component, over all boxes, then the box given the component.
-        top = base.max(axis=0)
-        upto = np.exp(base - np.where(np.isfinite(top), top, 0.0)).cumsum(axis=0)
-        over = top + _log(upto[-1])
-        for part_rows in np.array_split(which, -(-len(which) * max(base.shape) // CELLS)):
-            evidence = np.zeros((len(part_rows), components))  # of what is known
-            for j, start in enumerate(self.starts):
-                is_given = rows[part_rows, j] >= 0
-                evidence[is_given] += logs[:, start + rows[part_rows[is_given], j]].T
-            chosen, possible = _draw_parts(evidence + over + self._log_prior, rng)
-            component = chosen[possible]
-            level = _level(upto[-1, component], rng)
-            box = boxes[(upto[:, component] <= level).sum(axis=0)]
-            part = box * components + component
-            for j in range(len(self.starts)):
-                empty = rows[part_rows[possible], j] < 0
-                rows[part_rows[possible][empty], j] = self.values(j, part[empty], rng)
-
-
-def _draw_parts(logs: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return a part for each row, from log weights, shape (n, parts); and whether the row has any."""
-    top = logs.max(axis=1)
-    possible = np.isfinite(top)
-    cumulative = np.exp(logs - np.where(possible, top, 0.0)[:, None]).cumsum(axis=1)
-    level = _level(cumulative[:, -1], rng)
-    return (cumulative <= level[:, None]).sum(axis=1), possible
 
 
 def _level(total: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -568,23 +498,6 @@ class Mixture(nn.Module):
     def _roundable(self) -> bool:
         """Return whether the counts of all pairs can be held, and be taken pair by pair."""
         return self.layout.width <= MAX_ROUNDED and len(self.layout.blocks) <= MAX_PAIRED
-
-    def complete(
-        self, index: np.ndarray, rng: torch.Generator, *, boxes: Sequence[Box] = EVERYTHING
-    ) -> np.ndarray:
-        """Return rows with their missing entries drawn from the mixture, given the others and the boxes.
-
-        Parameters
-        ----------
-        index : ndarray, shape (rows, columns)
-            Category codes, -1 where one is missing.
-
-        Returns
-        -------
-        ndarray, shape (rows, columns) int64
-            A row whose known entries have probability 0 keeps its -1.
-        """
-        return self._restrict(boxes).complete(index, host(rng))
 
     def _restrict(self, boxes: Sequence[Box]) -> Restricted:
         return Restricted(self.matrix(), self.layout, boxes, self.prior())

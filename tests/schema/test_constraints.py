@@ -135,7 +135,7 @@ def test_derived_columns_are_not_modelled() -> None:
     assert "discharge - admit" in SCHEMA.learned.names
 
 
-def test_conditions_and_completions_keep_the_rules() -> None:
+def test_conditions_keep_the_rules() -> None:
     schema = Schema(COLUMNS, constraints=[r for r in RULES if "difference" not in r])
     few = MargNetConfig(steps=50)
     model = MargNet(schema, epsilon=2, config=few).fit(real(800))
@@ -143,13 +143,6 @@ def test_conditions_and_completions_keep_the_rules() -> None:
     assert set(made.sector) == {"first"} and set(made.industry) == {"farm", "mine"}
     assert not any(rule.violations(made).any() for rule in schema.rules)
     assert set(model.sample(5, where={"age": 30}).age) == {30}
-    partial = pd.DataFrame({"dbp": [80, 90, 100], "pregnant": ["yes", "no", "yes"]})
-    whole = model.complete(partial)
-    assert whole.dbp.tolist() == [80, 90, 100] and (whole.sbp > whole.dbp).all()
-    assert whole.sex[0] == whole.sex[2] == "f"
-    assert not any(rule.violations(whole).any() for rule in schema.rules)
-    with pytest.raises(InputError, match="modelled by a difference"):
-        MargNet(SCHEMA, epsilon=2, config=few).fit(real(100)).complete(partial)
 
 
 def test_differences_keep_the_length_of_stays() -> None:

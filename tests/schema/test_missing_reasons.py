@@ -19,7 +19,6 @@ from tabsynth import (
     Duration,
     Hierarchical,
     Identifier,
-    MargNet,
     Numeric,
     Ordinal,
     Period,
@@ -33,7 +32,6 @@ from tabsynth.errors import FileFormatError, InputError
 from tabsynth.schema import Column, hierarchical
 from tabsynth.schema.conditions import condition_value
 from tabsynth.synthesizers import AutoencoderConfig, WGANConfig
-from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training.private_step import StepConfig
 
 RNG = np.random.default_rng(0)
@@ -234,18 +232,6 @@ def test_a_fit_keeps_reasons_apart_at_the_command_line(tmp_path) -> None:
         cwd=tmp_path,
         says="has no value",
     )
-
-
-@pytest.mark.slow
-def test_completion_keeps_given_reasons() -> None:
-    table = pd.DataFrame({"a": [-8, 1, 2, 3] * 50, "b": ["x", "y"] * 100})
-    other = Categorical(name="b", dtype="str", categories=("x", "y"))
-    config = MargNetConfig(steps=30)
-    model = MargNet(Schema([COLUMNS[0], other]), epsilon=9, config=config, random_state=0).fit(
-        table
-    )
-    done = model.complete(pd.DataFrame({"a": [-8, 7]}), random_state=1)
-    assert done["a"].tolist() == [-8, 7]
 
 
 @pytest.mark.slow

@@ -146,20 +146,6 @@ def test_conditional_rows_follow_bayes(
         assert not fits(rows, wanted**1.2)  # the comparison is not blind
 
 
-@pytest.mark.parametrize("within", [{}, PARTLY], ids=["all", "partly"])
-@pytest.mark.parametrize("zeros", [[], ZEROS], ids=["free", "zeros"])
-def test_completed_rows_follow_bayes(zeros: Any, within: Any) -> None:
-    """Rows that miss different cells, all mixed: each of its own distribution."""
-    mixture = sharp_mixture(SIZES, seed=1)
-    patterns = np.array([(2, -1, -1), (-1, 0, -1), (-1, 1, 2), (-1, -1, -1)])
-    kind = np.random.default_rng(0).permutation(np.repeat(np.arange(4), 20_000))
-    rows = mixture.complete(patterns[kind], stream(), boxes=disjoint_boxes(zeros, within))
-    for i, expected in enumerate(patterns):
-        where = {j: only(SIZES[j], value) for j, value in enumerate(expected) if value >= 0}
-        wanted = permitted(SIZES, zeros, where) * permitted(SIZES, [], within) * joint(mixture)
-        assert fits(rows[kind == i], wanted)
-
-
 def test_rounding_goes_on_under_a_condition() -> None:
     """Rounded rows are much closer to the conditional mixture's pairs than plain draws are."""
     sizes = (5, 4, 3, 2)
@@ -184,7 +170,7 @@ def test_rounding_goes_on_under_a_condition() -> None:
 @settings(max_examples=60, deadline=None)
 @given(given=conditions(), seed=st.integers(0, 9), rows=st.integers(1, 40))
 def test_conditions_and_zeros_always_hold(given: Any, seed: int, rows: int) -> None:
-    """Rounded or completed: every row is permitted, and what was known is kept."""
+    """Every rounded row is permitted."""
     sizes, zeros, where = given
     inside = permitted(sizes, zeros, where)
     boxes = disjoint_boxes(zeros, where)
@@ -194,23 +180,16 @@ def test_conditions_and_zeros_always_hold(given: Any, seed: int, rows: int) -> N
     mixture = sharp_mixture(sizes, components=4, seed=seed)
     synthetic = mixture.sample(rows, stream(seed), boxes=boxes)
     assert synthetic.shape == (rows, len(sizes)) and inside[tuple(synthetic.T)].all()
-    holes = np.random.default_rng(seed).random(synthetic.shape) < 0.6
-    filled = mixture.complete(np.where(holes, -1, synthetic), stream(seed), boxes=boxes)
-    assert inside[tuple(filled.T)].all()
-    np.testing.assert_array_equal(filled[~holes], synthetic[~holes])
 
 
 def test_what_has_no_probability() -> None:
-    """A value of probability 0 in all components: no condition on it, no completion from it."""
+    """A value of probability 0 in all components: no condition on it."""
     mixture = sharp_mixture(SIZES)
     p = mixture.probabilities.clone()
     p[:, 0] = 0
     mixture.set(p)
     assert mixture.log_probability([{0: only(3, 0)}]) == -np.inf
     assert np.isfinite(mixture.log_probability(EVERYTHING))
-    filled = mixture.complete(np.array([[0, -1, 1], [1, -1, -1], [0, 1, 1]]), stream())
-    assert filled[0].tolist() == [0, -1, 1] and filled[2].tolist() == [0, 1, 1]
-    assert filled[1].min() >= 0
 
 
 def test_many_conditions_do_not_underflow() -> None:
@@ -223,6 +202,3 @@ def test_many_conditions_do_not_underflow() -> None:
     boxes = [{j: only(2, 0) for j in range(299)}]
     assert mixture.log_probability(boxes) < -1000
     assert (mixture.sample(5, stream(), boxes=boxes)[:, :299] == 0).all()
-    rows = np.full((4, 300), -1)
-    rows[:, :299] = 0
-    assert (mixture.complete(rows, stream()) >= 0).all()

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 import torch
 from fitted_tables import SCHEMA, facts, frame
@@ -112,8 +111,6 @@ def test_a_conditional_share_is_that_of_bayes(free: MargNet) -> None:
     wanted = (p[:, k] * p[:, v] * p[:, b]).sum() / both
     result = free.sample(20_000, where={"k": "x", "v": 3})["b"].mean()
     assert result == pytest.approx(wanted, abs=0.005)
-    given = pd.DataFrame({"v": pd.array([3] * 20_000, dtype="Int64"), "k": "x"})
-    assert free.complete(given, random_state=1)["b"].mean() == pytest.approx(wanted, abs=0.015)
 
 
 @pytest.mark.parametrize(
@@ -154,80 +151,12 @@ def test_a_condition_of_probability_0() -> None:
         InputError, match=r"condition \{'k': 'z'\} is of probability 0 in the fitted"
     ):
         model.sample(5, where={"k": "z"})
-    given = pd.DataFrame({"k": ["x", "z"]}, index=["first", "second"])
-    with pytest.raises(InputError, match="Row 'second' of the partial table has no completion"):
-        model.complete(given)
-
-
-def test_completions_keep_what_is_given(free: MargNet) -> None:
-    whole = frame(200, seed=7)
-    holes = np.random.default_rng(0).random((200, 2)) < 0.4
-    index = pd.Index(np.arange(200) % 50, name="person")  # not unique, and kept
-    given = pd.DataFrame(
-        {
-            "r": whole["r"].mask(holes[:, 0]),
-            "k": whole["k"].mask(holes[:, 1]),
-            "v": whole["v"],
-        }
-    ).set_axis(index, axis=0)
-    before = given.copy()
-    created = free.complete(given, random_state=2)
-    pd.testing.assert_frame_equal(given, before)
-    assert list(created.columns) == list(SCHEMA.names) and created.index.equals(index)
-    assert (created.dtypes == frame().dtypes).all() and "certificate" not in created.attrs
-    for name in given.columns:  # to the last digit
-        expected = given[name].notna().to_numpy()
-        assert (created[name][expected] == given[name][expected]).all()
-        assert expected.all() or name == "v" or created[name].notna().all()
-    pd.testing.assert_frame_equal(free.complete(given, random_state=2), created)
-    assert not free.complete(given, random_state=3).equals(created)
-
-
-def test_nulls_are_filled_or_kept(free: MargNet) -> None:
-    given = pd.DataFrame({"v": pd.array([pd.NA] * 200, dtype="Int64")})
-    filled, kept = free.complete(given), free.complete(given, nulls="keep")
-    assert filled["v"].notna().sum() > 100 and kept["v"].isna().all()
-    with pytest.raises(InputError, match="Column 'r' has a null"):
-        free.complete(pd.DataFrame({"r": [0.5, np.nan]}), nulls="keep")
-    with pytest.raises(InputError, match="Expected nulls to be one of fill, keep; got 'drop'"):
-        free.complete(given, nulls="drop")
-
-
-def test_partial_tables_of_any_kind(free: MargNet) -> None:
-    """A whole table comes back; none of its columns is a draw; arrow is read; other and clip do."""
-    whole = frame(40, seed=3)
-    back = free.complete(whole, nulls="keep")
-    pd.testing.assert_frame_equal(back, whole, check_column_type=False)
-    assert len(free.complete(pd.DataFrame(index=range(7)))) == 7
-    assert free.complete(pa.table({"v": [3, None], "b": [True, None]}))["v"][0] == 3
-    created = free.complete(pd.DataFrame({"k": ["unheard of", "x"], "v": [99.0, 4.0]}))
-    assert created["k"].tolist() == ["rest", "x"] and created["v"].tolist() == [20, 4]
-    assert str(created["v"].dtype) == "Int64"
-
-
-@pytest.mark.parametrize(
-    ("table", "part"),
-    [
-        (5, "must be a DataFrame"),
-        (pd.DataFrame({"k": []}), "partial table has no rows"),
-        (pd.DataFrame({"job": [1]}), "has column 'job' that the schema does not know"),
-        (pd.DataFrame([[1, 2]], columns=["v", "v"]), "has column 'v' twice"),
-        (pd.DataFrame({"b": ["yes"]}), "Column 'b'"),
-        (pd.DataFrame({"v": [2.5]}), "Column 'v': 2.5 is no whole number"),
-    ],
-)
-def test_wrong_partial_tables_are_one_line(free: MargNet, table: Any, part: str) -> None:
-    with pytest.raises(InputError) as error:
-        free.complete(table)
-    assert part in str(error.value) and "\n" not in str(error.value)
 
 
 def test_impossible_rows_are_never_made(bound: MargNet, tmp_path: Path) -> None:
     synthetic = bound.sample(3000)
     assert allowed(synthetic).all() and synthetic["k"].nunique() >= 3
     assert allowed(bound.sample(500, where={"b": True, "v": [2, 15, None]})).all()
-    given = synthetic[["v", "b"]].mask(np.random.default_rng(0).random((3000, 2)) < 0.5)
-    assert allowed(bound.complete(given)).all()
     bound.save(tmp_path / "m")
     loaded = load(tmp_path / "m")
     assert loaded.schema == ZEROS
@@ -322,34 +251,13 @@ def test_conditions_and_zeros_hold_together(bound: MargNet, data: st.DataObject)
             assert set(synthetic[name].astype(object).where(synthetic[name].notna(), None)) <= set(
                 values
             )
-    given = synthetic[sorted(names)] if names else synthetic[["b"]]
-    done = bound.complete(given)
-    assert allowed(done).all()
-
-
-@settings(max_examples=15, deadline=None)
-@given(data=st.data())
-def test_completions_are_possible_and_keep_cells(bound: MargNet, data: st.DataObject) -> None:
-    """Cells of possible rows, any of them missing."""
-    rows = data.draw(st.integers(1, 20))
-    whole = bound.sample(rows, random_state=data.draw(st.integers(0, 5)))
-    holes = np.array(data.draw(st.lists(st.booleans(), min_size=4 * rows, max_size=4 * rows)))
-    given = whole.mask(holes.reshape(rows, 4)).astype({"b": "boolean"})
-    created = bound.complete(given)
-    assert allowed(created).all()
-    for name in ZEROS.names:
-        expected = given[name].notna().to_numpy()
-        assert (created[name][expected] == given[name][expected]).all()
 
 
 def test_what_the_schema_declares_impossible_is_refused(bound: MargNet) -> None:
-    """A condition, a partial row, a private table: one line that names it, and nothing spent."""
+    """A condition, a private table: one line that names it, and nothing spent."""
     says = r"The condition \{'k': 'x', 'v': \[3, 4\]\} is impossible by the schema"
     with pytest.raises(InputError, match=says):
         bound.sample(5, where={"k": "x", "v": [3, 4]})
-    given = pd.DataFrame({"k": ["y", "x"], "v": [3, 3]})
-    with pytest.raises(InputError, match=r"partial table has a row with \{'k': x, 'v': 3\}"):
-        bound.complete(given)
     model = net(ZEROS)
     with pytest.raises(
         InputError, match=r"The table has a row with \{.*declares impossible; correct"

@@ -175,13 +175,6 @@ def test_a_number_without_steps_is_its_cell(model: MargNet) -> None:
     }
 
 
-def test_completed_rows_keep_their_numbers(model: MargNet) -> None:
-    partial = pd.DataFrame({"age": [36, 37] * 50, "rate": np.float32([0.3, 1.9] * 50)})
-    created = model.complete(partial)
-    assert created["age"].tolist() == partial["age"].tolist()
-    assert created["rate"].tolist() == partial["rate"].tolist()
-
-
 def test_numbers_of_samples_can_be_asked_for(model: MargNet) -> None:
     """As they are, in whatever type: 0.3 in float32 is a little more."""
     synthetic = model.sample(20)

@@ -176,7 +176,7 @@ def test_the_mixture_is_raked_to_the_columns_of_the_population() -> None:
     assert torch.equal(by_row.probabilities, mixture.probabilities[:, :5])
 
 
-def test_components_have_their_shares_in_samples_conditions_and_completions() -> None:
+def test_components_have_their_shares_in_samples_and_conditions() -> None:
     """Against Bayes' rule by hand."""
     layout = TableEncoder(SCHEMA).layout
     p = np.array([[0.7, 0.2, 0.1, 0.9, 0.1], [0.1, 0.1, 0.8, 0.2, 0.8]])
@@ -190,10 +190,9 @@ def test_components_have_their_shares_in_samples_conditions_and_completions() ->
     assert counts == pytest.approx(joint.sum(0), abs=0.012)
     box = {0: np.array([False, False, True])}
     assert mixture.log_probability([box]) == pytest.approx(math.log(joint[:, 2].sum()), abs=1e-5)
-    partial = np.column_stack([np.full(20_000, 2), np.full(20_000, -1)])
-    completed = mixture.complete(partial, rng)[:, 1]
+    within = mixture.sample(20_000, rng, rounded=False, boxes=[box])[:, 1]
     expected = joint[:, 2, 1].sum() / joint[:, 2].sum()
-    assert completed.mean() == pytest.approx(expected, abs=0.015)
+    assert within.mean() == pytest.approx(expected, abs=0.015)
     for shares in ([0.8, 0.3], [1.2, -0.2]):
         assert (
             not Mixture(layout, 2, shared=True)

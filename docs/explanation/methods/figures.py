@@ -110,7 +110,7 @@ DIAGRAMS = {
             "select": (2, 1, "which sets, which groups\nof rare values", PUBLIC),
             "fit": (3, 1, "4: network fitted to all\nnoisy counts", PUBLIC),
             "mixture": (3, 2, "5: mixture of products\nof columns", PUBLIC),
-            "fake": (2, 2, "rows, conditions,\ncompletions", PUBLIC),
+            "fake": (2, 2, "rows,\nconditions", PUBLIC),
             "hints": (1, 1, "hints: workload,\ntarget", PUBLIC),
         },
         [

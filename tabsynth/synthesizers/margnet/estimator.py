@@ -25,7 +25,6 @@ from tabsynth.schema.linked import LinkedSchema, read_table_schema
 from tabsynth.schema.schema import Schema, Zero
 from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.margnet.completion import complete_table
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import (
     KEPT_TABLES,
@@ -48,9 +47,7 @@ from tabsynth.synthesizers.method import (
     read_settings,
 )
 from tabsynth.synthesizers.mixture import Box, Mixture, disjoint_boxes
-from tabsynth.synthesizers.sampling import check_size, random_streams
 from tabsynth.tables.counter import RowCounter, check_values
-from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import TrainingMonitor
 
 logger = logging.getLogger(__name__)
@@ -554,47 +551,6 @@ class MargNet(Synthesizer):
     public: Any = None
     public_source: str | None = None
     config: MargNetConfig | None = None
-
-    def complete(
-        self, table: object, *, nulls: str = "fill", random_state: int | None = None
-    ) -> pd.DataFrame:
-        """Fill in a partial table: the rest of each row is drawn given its cells, exactly.
-
-        It costs no privacy of the fitted table: a completion is post-processing of the model. But the
-        partial rows may be private themselves. The result holds their cells as they are, and its other
-        cells depend on them. You are responsible for protecting the result; it carries no certificate.
-
-        Parameters
-        ----------
-        table : DataFrame
-            Some of the schema's columns, in any order. A missing column is filled in whole.
-        nulls : {"fill", "keep"}
-            Whether nulls in the table are cells to fill in, or values. A null that is meant as a value
-            cannot be distinguished from one to be filled: it is one or the other in the whole table. A cell
-            that is filled in may get a null, where the schema allows it.
-        random_state : int, optional
-            As in :meth:`Synthesizer.sample`.
-
-        Returns
-        -------
-        DataFrame
-            The schema's columns, order and dtypes; the index of ``table``. Given cells are kept, but
-            those that the schema's ``other`` or ``clip`` takes come out as what it makes of them.
-
-        Raises
-        ------
-        InputError
-            For a column or a value that the schema does not declare, and for a row whose cells it
-            declares impossible, or that has no completion in the model.
-        """
-        seed = self._draw_seed(random_state)
-        frame = to_pandas(table, "partial table")
-        frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-        model = self.model_
-        check_size(max(len(frame), 1), len(model.encoder.schema.columns))
-        for_codes, for_cells = random_streams(model, seed)
-        boxes = boxes_of(model.generator, model.encoder)
-        return complete_table(model, boxes, frame, nulls, for_codes, for_cells)
 
     def fitted_tables(self) -> list[pd.DataFrame]:
         """Return the declared tables as fitted: what a sample agrees with, scaled to its number of rows.

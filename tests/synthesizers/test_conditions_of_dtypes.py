@@ -1,4 +1,4 @@
-"""Conditions, completions and structural zeros for columns of every dtype."""
+"""Conditions and structural zeros for columns of every dtype."""
 
 import numpy as np
 import pandas as pd
@@ -65,34 +65,3 @@ def test_conditions_on_all_dtypes(model: MargNet) -> None:
     assert (
         synthetic["f"].isna().all() and synthetic["u"].between(4, 7).all() and synthetic["B"].all()
     )
-
-
-def test_completions_of_all_dtypes(model: MargNet) -> None:
-    """Numbers to the last digit, undeclared values as the schema takes them, dtypes as declared."""
-    whole = graded(60)
-    holed = whole.mask(np.random.default_rng(1).random(whole.shape) < 0.4)
-    created = model.complete(holed)
-    assert created.dtypes.equals(whole.dtypes)
-    for name in SCHEMA.names:
-        expected = holed[name].notna().to_numpy()
-        pd.testing.assert_series_equal(created[name][expected], whole[name][expected])
-    model.model_.encoder.to_index(created)  # nothing in it is impossible
-    odd = pd.DataFrame(
-        {"c": ["odd", None], "F": pd.array([99, 1], dtype="Int64"), "u": [300.0, None]}
-    )
-    created = model.complete(odd)
-    assert created["c"][0] == "mid" and created["F"].tolist() == [5, 1] and created["u"][0] == 255
-    assert created.dtypes.equals(whole.dtypes)
-    model.model_.encoder.to_index(created)
-
-
-@pytest.mark.parametrize("dtype", ["int64", "Int64", "int64[pyarrow]", "object", "float32"])
-def test_bounds_that_a_partial_table_cannot_hold(dtype: str) -> None:
-    """What is clipped comes out as the bound, whatever the table's dtype."""
-    column = Column(name="x", kind="numeric", dtype="float64", low=0.5, high=9.5, clip=True)
-    flag = Column(name="b", kind="categorical", dtype="bool", categories=(False, True))
-    config = MargNetConfig(components=5, latent_dim=2, hidden=(4,), steps=5)
-    table = pd.DataFrame({"x": [0.5, 3, 9] * 20, "b": [True, False, True] * 20})
-    model = MargNet(Schema([column, flag]), epsilon=1.0, config=config).fit(table)
-    created = model.complete(pd.DataFrame({"x": pd.array([0, 7, 12], dtype=dtype)}))
-    assert created["x"].tolist() == [0.5, 7, 9.5] and created["x"].dtype == "float64"
