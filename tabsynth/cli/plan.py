@@ -24,7 +24,7 @@ from tabsynth.errors import InputError
 from tabsynth.methods import METHODS
 
 if TYPE_CHECKING:
-    from tabsynth.planning import LabelPlan, NoisePlan
+    from tabsynth.planning import DraftPlan, LabelPlan, NoisePlan
     from tabsynth.schema.schema import Schema
     from tabsynth.synthesizers.plan import Plan
 
@@ -59,7 +59,10 @@ def plan(request: PlanRequest, grid: PlanGrid, design: PlanDesign, settings: Set
         refused = {**compared, **asdict(design), **asdict(settings), "prior": request.prior}
         refused |= {"table": request.table, "schema": request.schema}
         refuse(refused, "A plan of a draft (--columns)", ("rows", "epsilon", "delta", "json"))
-        return print_draft(request, request.columns)
+        from tabsynth.planning import plan_draft
+
+        planned = plan_draft(columns=request.columns, **_budget(request))
+        return say(json.dumps(asdict(planned))) if request.as_json else print_draft(planned)
     if request.table:
         refused = {**compared, **asdict(design), **asdict(settings)}
         return print_tables(request, facts, refused)
@@ -241,16 +244,11 @@ def print_tables(request: PlanRequest, schema: "Schema | None", refused: Mapping
         )
 
 
-def print_draft(request: PlanRequest, columns: int) -> None:
-    """Plan a fit without a schema, and print how many columns it keeps and what would keep nearly all."""
-    from tabsynth.planning import plan_draft
-
-    planned = plan_draft(columns=columns, **_budget(request))
-    if request.as_json:
-        return say(json.dumps(asdict(planned)))
+def print_draft(planned: "DraftPlan") -> None:
+    """Print how many columns a fit without a schema keeps, and what would keep nearly all."""
     say(
         f"A fit without a schema for ε = {planned.epsilon:g}, δ = {planned.delta:g}; {planned.rows:,} declared rows of"
-        f" {columns:,} columns. No table was read."
+        f" {planned.columns:,} columns. No table was read."
     )
     for number, what in (
         (planned.rows_of_format, "rows with a value, for the format of a column to be recognised"),
@@ -258,7 +256,7 @@ def print_draft(request: PlanRequest, columns: int) -> None:
     ):
         say(f"  about {number:,.0f} {what}")
     say(
-        f"About {planned.kept:.0f} of {columns:,} columns can be expected to be kept: those of which two values or cells have so"
+        f"About {planned.kept:.0f} of {planned.columns:,} columns can be expected to be kept: those of which two values or cells have so"
         " many rows. Any number of rows is taken to be equally likely."
     )
     if planned.suffices:

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth.drafting.catalogue import ValueSet, catalogue
+from tabsynth.privacy.noise.counts import CombinedSums
 
 FAR = 5.5  # standard deviations of its noise: a sum above is taken to be of rows, of the many texts that are asked for
 TOGETHER = 3.0  # the same of each text of a set whose sum is far above its noise
@@ -34,7 +35,7 @@ class KnownTexts:
         sets = dict.fromkeys([*(() if hint is None else hint.sets), *catalogue().sets])
         self._sets = [known for known in sets if not {*known.texts} & {*nulls}]
         self.texts = [*dict.fromkeys(text for known in self._sets for text in known.texts)]
-        self._sums, self._information = (np.zeros(len(self.texts)) for _ in range(2))
+        self._sums = CombinedSums(len(self.texts))
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -42,8 +43,8 @@ class KnownTexts:
 
     @property
     def _scores(self) -> np.ndarray:
-        """The sums of all rounds, of their standard deviation."""
-        return self._sums / np.sqrt(np.maximum(self._information, 1e-300))
+        """The sums of all rounds, in standard deviations of their noise."""
+        return self._sums.estimates * np.sqrt(self._sums.weighted[1])
 
     def places(self, values: pd.Series) -> np.ndarray:
         """Return the place of each value among the texts, shape (m,); -1 for others."""
@@ -51,10 +52,8 @@ class KnownTexts:
 
     def learn(self, sums: np.ndarray, std: float, released: Collection[str]) -> list[str]:
         """Return texts that are released by noisy sums of one round, of rows whose text is not among those ``released`` before."""
-        variance = max(std, 1e-3) ** 2
         asked = np.array([text not in released for text in self.texts])
-        self._sums += np.where(asked, sums / variance, 0.0)
-        self._information += np.where(asked, 1 / variance, 0.0)
+        self._sums.add(sums[asked], std, asked)
         scores = self._scores
         clear = asked & (scores > FAR)
         for known in self._sets:
@@ -82,9 +81,8 @@ class KnownTexts:
 
     def _may_be(self, text: str, known: ValueSet) -> bool:
         """Return whether more than few of the rows with texts of a set may have this one."""
-        estimates = self._sums / np.maximum(self._information, 1e-300)
-        place = self._places[text]
-        most = estimates[place] + LIKELY / np.sqrt(self._information[place])
+        estimates, place = self._sums.estimates, self._places[text]
+        most = estimates[place] + LIKELY * self._sums.deviations[place]
         rows = sum(float(estimates[self._places[other]]) for other in known.texts)
         return bool(most > FEW * rows)
 

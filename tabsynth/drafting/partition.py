@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tabsynth.privacy.noise.counts import CombinedSums
+
 CLEAR_CELL = 4.0  # standard deviations of its noise: the largest cell above is taken to have rows
 # Standard deviations of the noise of a run of n cells outside of the ends, above which they are taken in: the first and √n times the
 # second. The longest of many runs would else be the one with most noise.
@@ -48,21 +50,13 @@ class Partition:
         self, edges: np.ndarray, split: Split, width: Callable[[float, float], float]
     ) -> None:
         self.edges, self._split, self._width = edges, split, width
-        # Of each cell the noisy sums, each by its inverse variance, and the inverse variances.
-        self._known = np.zeros((2, len(edges) - 1))
-        self._aside = np.zeros_like(self._known)
+        self._known, self._aside = (CombinedSums(len(edges) - 1) for _ in range(2))
         self.asked = np.ones(len(edges) - 1, dtype=bool)
 
     @property
     def estimates(self) -> np.ndarray:
         """Noisy sums of the cells, shape (cells,); 0 of those that no round has asked for."""
-        sums, precisions = self._known
-        return np.divide(sums, precisions, out=np.zeros_like(sums), where=precisions > 0)
-
-    def _deviations(self) -> np.ndarray:
-        """Return standard deviations of the estimates; 0 for those without one."""
-        roots = np.sqrt(self._known[1])
-        return np.divide(1, roots, out=np.zeros_like(roots), where=roots > 0)
+        return self._known.estimates
 
     def cells_of(self, points: np.ndarray) -> np.ndarray:
         """Return the cell of each point, shape (n,); -1 outside of the line, and for NaN."""
@@ -74,7 +68,7 @@ class Partition:
 
         From the largest cell on, each end moves to where a further run of cells clearly has rows.
         """
-        estimates, deviations = self.estimates, self._deviations()
+        estimates, deviations = self.estimates, self._known.deviations
         core = int(np.argmax(estimates))
         if estimates[core] <= CLEAR_CELL * deviations[core]:
             return None
@@ -89,7 +83,7 @@ class Partition:
     def clear_beyond(self, low: float, high: float) -> bool:
         """Return whether cells outside of two edges clearly have rows, all together."""
         outside = (self.edges[1:] <= low) | (self.edges[:-1] >= high)
-        noise = math.sqrt(np.square(self._deviations()[outside]).sum())
+        noise = math.sqrt(np.square(self._known.deviations[outside]).sum())
         return bool(self.estimates[outside].sum() > CLEAR_CELL * noise)
 
     def refine(self) -> None:
@@ -99,13 +93,13 @@ class Partition:
         if ends is None:
             return
         within = slice(ends[0], ends[1] + 1)
-        estimates, variances = self.estimates[within], np.square(self._deviations()[within])
+        estimates, variances = self.estimates[within], np.square(self._known.deviations[within])
         self.asked[within] = _uncertain(estimates, variances)
         self.asked[within] |= _uncertain(estimates[::-1], variances[::-1])[::-1]
         width = self._width(self.edges[ends[0]], self.edges[ends[1] + 1])
         for cell in sorted(set(ends), reverse=True):
             low, high = self.edges[cell], self.edges[cell + 1]
-            deviation = self._deviations()[cell]
+            deviation = self._known.deviations[cell]
             parts = float(MOST_PARTS)
             if deviation:
                 parts = min(parts, self.estimates[cell] / deviation // PART)
@@ -116,14 +110,13 @@ class Partition:
                 continue
             self.edges = np.insert(self.edges, cell + 1, starts)
             number = len(starts) + 1
-            self.asked = _replaced(self.asked, cell, np.ones(number, dtype=bool))
-            self._known = _replaced(self._known, cell, np.zeros((2, number)))
-            self._aside = _replaced(self._aside, cell, np.zeros((2, number)))
+            self.asked = _with_parts(self.asked, cell, np.ones(number, dtype=bool))
+            for known in (self._known, self._aside):
+                known.weighted = _with_parts(known.weighted, cell, np.zeros((2, number)))
 
     def learn(self, sums: np.ndarray, std: float) -> None:
         """Take noisy sums of the cells that were asked for, with noise of one standard deviation."""
-        precision = 1 / max(std, 1e-9) ** 2
-        self._known[:, self.asked] += np.stack([sums * precision, np.full(len(sums), precision)])
+        self._known.add(sums, std, self.asked)
 
     def set_aside(self, points: np.ndarray) -> None:
         """Set aside what is known of narrow cells with some points, whose rows answer no more."""
@@ -133,16 +126,16 @@ class Partition:
         cells = self.cells_of(points)
         cells = np.unique(cells[cells >= 0])
         cells = cells[np.diff(self.edges)[cells] <= self._width(*bounds) * (1 + 1e-7)]
-        self._aside[:, cells] += self._known[:, cells]
-        self._known[:, cells] = 0.0
+        self._aside.weighted[:, cells] += self._known.weighted[:, cells]
+        self._known.weighted[:, cells] = 0.0
 
     def take_back(self) -> None:
         """Take back what was set aside."""
-        self._known += self._aside
-        self._aside[:] = 0.0
+        self._known.weighted += self._aside.weighted
+        self._aside.weighted[:] = 0.0
 
 
-def _replaced(of_cells: np.ndarray, cell: int, parts: np.ndarray) -> np.ndarray:
+def _with_parts(of_cells: np.ndarray, cell: int, parts: np.ndarray) -> np.ndarray:
     """Return an array whose last axis is of cells, with several in place of one."""
     return np.concatenate([of_cells[..., :cell], parts, of_cells[..., cell + 1 :]], axis=-1)
 

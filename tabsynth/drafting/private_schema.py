@@ -339,6 +339,8 @@ class _Draft:
                 self._round(drafts, number)
             counted = self._different(drafts)
             self._round(drafts, len(ROUNDS), 0.0 if counted else DIFFERENT_SHARE)
+            for draft in drafts.values():
+                draft.end_rounds()
             self._rest(drafts)
         columns = []
         for name, draft in drafts.items():

@@ -130,6 +130,9 @@ class ColumnDraft:
     ) -> None:
         """Take an answer of the release ``purpose``: noisy sums of rows' weights, their noise, and which are clear of it, or past the threshold."""
 
+    def end_rounds(self) -> None:
+        """Complete what the rounds released by what it says itself."""
+
     def rest(self, column: Distinct) -> Question | None:
         """Return which rows have a value that was not released, if that is to be asked."""
         return None
@@ -213,7 +216,7 @@ class TextDraft(ColumnDraft):
     ordered: bool = False
 
     @cached_property
-    def known(self) -> KnownTexts:
+    def known_texts(self) -> KnownTexts:
         """The texts of the catalogue, and what was released of them."""
         return KnownTexts(self.name, self.null_values)
 
@@ -222,8 +225,8 @@ class TextDraft(ColumnDraft):
         missing = self._missing(column.values)
         values = column.values.map(str)
         new = ~missing[:-1] & ~values.isin(self.texts).to_numpy()
-        places = np.append(np.where(new, self.known.places(values), -1), -1)
-        size = len(self.known.texts)
+        places = np.append(np.where(new, self.known_texts.places(values), -1), -1)
+        size = len(self.known_texts.texts)
         questions = [Question(self.name, places, size, about="texts of the catalogue")]
         new &= places[:-1] < 0
         new &= values.map(len).to_numpy(dtype=int) <= MAX_TEXT  # longer ones are no categories
@@ -240,8 +243,8 @@ class TextDraft(ColumnDraft):
         """See :meth:`ColumnDraft.learn`."""
         if question.about == "texts of the catalogue":
             self.source("categories", purpose)
-            for text in self.known.learn(sums, std, self.texts):
-                self._take(text, float(sums[self.known.texts.index(text)]))
+            for text in self.known_texts.learn(sums, std, self.texts):
+                self._take(text, float(sums[self.known_texts.texts.index(text)]))
         elif question.values is None:
             self.source("nulls", purpose)
             self.nulls = bool(clear[0])
@@ -251,10 +254,13 @@ class TextDraft(ColumnDraft):
             released = largest[: MOST_CATEGORIES - len(self.texts)]
             self.texts |= {str(question.values[i]): float(sums[i]) for i in released}
 
+    def end_rounds(self) -> None:
+        """See :meth:`ColumnDraft.end_rounds`: by texts of the catalogue."""
+        for text in self.known_texts.completion(self.texts):
+            self._take(text, 0.0)
+
     def rest(self, column: Distinct) -> Question:
         """See :meth:`ColumnDraft.rest`."""
-        for text in self.known.completion(self.texts):
-            self._take(text, 0.0)
         values, missing = column.values.map(str), self._missing(column.values)
         released = np.append(values.isin(self.texts).to_numpy(), False) | (missing & self.nulls)
         return Question(self.name, np.where(released, -1, 0), 1, about="rest")
@@ -267,7 +273,7 @@ class TextDraft(ColumnDraft):
     def _take(self, text: str, total: float) -> None:
         """Take a text of the catalogue as a category."""
         self.texts[text] = total
-        self.source("categories", f"{CATALOGUE}{self.known.name_of(text, self.texts)}")
+        self.source("categories", f"{CATALOGUE}{self.known_texts.name_of(text, self.texts)}")
 
     def column(self) -> Column | str:
         """See :meth:`ColumnDraft.column`."""

@@ -377,8 +377,8 @@ def _even_breaks(edges: np.ndarray, sums: np.ndarray, low: float, high: float) -
     points = edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(16) + 0.5) / 16
     weights = np.repeat(sums / sums.sum() / 16, 16)
 
-    def shared(cells: np.ndarray) -> float:
+    def chance_to_share(cells: np.ndarray) -> float:
         return float(np.square(np.histogram(points.ravel(), cells, weights=weights)[0]).sum())
 
-    even = shared(np.linspace(low, high, DEFAULT_BINS + 1))
-    return starts if shared(np.array([low, *starts, high])) <= 0.75 * even else []
+    even = chance_to_share(np.linspace(low, high, DEFAULT_BINS + 1))
+    return starts if chance_to_share(np.array([low, *starts, high])) <= 0.75 * even else []

@@ -119,7 +119,7 @@ def suggest_constraints(
         if project is not None:
             project.admit_suggestions(charges, mu)
         try:
-            suggested = stages.suggested()
+            suggested = stages.suggest()
         finally:
             charges.close()
     stated = [*schema.constraints, *(item["rule"] for item in schema.suggested)]
@@ -249,7 +249,7 @@ class _Suggestions:
         # More rules at a larger budget: each selection is then as accurate as at a smaller one.
         self._most = int(np.clip(40 * min(mu, 1.0), 4, 32))
 
-    def suggested(self) -> list[JsonObject]:
+    def suggest(self) -> list[JsonObject]:
         """Return rules of all forms with the shares of rows that break them, as a schema has them."""
         nulls, rows, rows_std = self._one_way()
         selected = self._select(FORMS, nulls)

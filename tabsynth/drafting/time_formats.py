@@ -208,7 +208,7 @@ def _classes() -> Iterator[TimeClass]:
         offsets = [
             offset if ":" in example.offset else offset.replace(":", "") for offset in _OFFSETS
         ]
-        yield from (example._replace(offset=o) for o in (offsets if example.offset else ("",)))
+        yield from (TimeClass(example.formats, o) for o in (offsets if example.offset else ("",)))
 
 
 TIME_CLASSES: Mapping[str, TimeClass] = {known.name: known for known in _classes()}

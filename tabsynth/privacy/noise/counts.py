@@ -249,6 +249,36 @@ def average(first: Measured, second: Measured) -> Measured:
     return Measured(first.columns, counts, float(weights.sum() ** -0.5))
 
 
+class CombinedSums:
+    """Noisy sums of some cells over several releases, each weighted by the inverse of its variance.
+
+    Attributes
+    ----------
+    weighted : ndarray, shape (2, cells)
+        The totals of the weighted sums and of the weights.
+    """
+
+    def __init__(self, cells: int) -> None:
+        self.weighted = np.zeros((2, cells))
+
+    def add(self, sums: np.ndarray, std: float, cells: np.ndarray) -> None:
+        """Add sums of those ``cells`` of a mask, with noise of one standard deviation."""
+        weight = 1 / max(std, 1e-9) ** 2
+        self.weighted[:, cells] += np.stack([sums * weight, np.full(len(sums), weight)])
+
+    @property
+    def estimates(self) -> np.ndarray:
+        """The means of the sums; 0 of cells without one."""
+        sums, weights = self.weighted
+        return np.divide(sums, weights, out=np.zeros_like(sums), where=weights > 0)
+
+    @property
+    def deviations(self) -> np.ndarray:
+        """The standard deviations of the noise of the means; 0 of cells without one."""
+        roots = np.sqrt(self.weighted[1])
+        return np.divide(1, roots, out=np.zeros_like(roots), where=roots > 0)
+
+
 def noise_of(account: Account, share: float) -> float:
     """Return the standard deviation, in counts, of the noise on counts that have a share of the budget."""
     return account.whole_table_noise / math.sqrt(share)
