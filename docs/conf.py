@@ -25,6 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 import tabsynth  # noqa: E402  (this folder's, not an installed one)
 from tabsynth.cli import app as command_line  # noqa: E402
+from tabsynth.drafting.catalogue import catalogue  # noqa: E402
 from tabsynth.report.definitions import GLOSSARY  # noqa: E402
 
 project = "tabsynth"
@@ -131,6 +132,32 @@ def glossary() -> str:
     return "\n\n".join(f"### {term}\n\n{definition}" for term, definition in GLOSSARY)
 
 
+def public_facts() -> str:
+    """Return tables of the entries of the catalogue: what names of columns say, and the sets of texts."""
+    entries = catalogue()
+    lines = [
+        "## By name of the column",
+        "",
+        "| entry | names | what they say | source |",
+        "|---|---|---|---|",
+    ]
+    for entry, names in entries.names.items():
+        hint = entries.hint(entry)
+        limits = "" if hint.limits is None else "{:g} to {:g}".format(*hint.limits)
+        facts = [
+            limits,
+            "digits are a code" * hint.code,
+            *dict.fromkeys(each.name for each in hint.sets),
+        ]
+        cells = (entry, f"`{', '.join(names)}`", "; ".join(filter(None, facts)), hint.source)
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "## Sets of texts", "", "| set | texts | source |", "|---|---|---|"]
+    sets = [*entries.sets, *(each for entry in entries.names for each in entries.hint(entry).sets)]
+    for each in {each.name: each for each in reversed(sets)}.values():
+        lines.append(f"| {each.name} | {', '.join(each.texts)} | {each.source} |")
+    return "\n".join(lines)
+
+
 def notebook(source: str) -> str:
     """Return markdown of a notebook: its texts, its code and its outputs."""
     parts = []
@@ -152,6 +179,7 @@ def notebook(source: str) -> str:
 
 
 GENERATED: dict[str, Callable[[], str]] = {
+    "catalogue": public_facts,
     "commands": commands,
     "glossary": glossary,
     "gallery": lambda: "```{eval-rst}\n.. minigallery:: docs/gallery/plot_*.py\n```",

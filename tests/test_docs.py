@@ -16,6 +16,7 @@ from types import ModuleType
 import pytest
 
 import tabsynth
+from tabsynth.drafting.catalogue import catalogue
 from tabsynth.synthesizers import method as model
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -155,6 +156,17 @@ def test_every_placeholder_is_filled(conf):
     names = {n for path in pages() for n in re.findall(r"<!-- site: (\w+) -->", path.read_text())}
     assert names == set(conf.GENERATED)
     assert all(conf.GENERATED[name]() for name in names)
+
+
+@pytest.mark.slow
+def test_the_page_of_the_catalogue_has_every_entry_with_its_source(conf):
+    text, entries = conf.public_facts(), catalogue()
+    for entry in entries.names:
+        assert re.search(
+            rf"^\| {re.escape(entry)} \| .*{re.escape(entries.hint(entry).source)} \|$", text, re.M
+        )
+    assert "| 0 to 120 |" in text and "| digits are a code |" in text
+    assert "| no, yes | no, yes |" in text and "| us states | alabama, " in text.lower()
 
 
 @pytest.mark.slow

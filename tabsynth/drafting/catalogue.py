@@ -9,7 +9,7 @@ hint, and noisy counts of the rows decide whether it fits.
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, lru_cache
@@ -58,8 +58,6 @@ class Hint:
         The public source of the facts.
     low, high : float, optional
         The least and the largest number.
-    step : float, optional
-        The numbers are ``low`` and multiples of this above it. With few steps they may be taken as values.
     sets : tuple of ValueSet
         The sets of texts of which the values may be.
     code : bool
@@ -70,9 +68,13 @@ class Hint:
     source: str
     low: float | None = None
     high: float | None = None
-    step: float | None = None
     sets: tuple[ValueSet, ...] = ()
     code: bool = False
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """``low`` and ``high``, if it has both."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
 
 class Catalogue:
@@ -102,6 +104,17 @@ class Catalogue:
             text = " ".join(without_digit)
             entry = next((entry for form, entry in self._forms if form.fullmatch(text)), None)
         return None if entry is None else self.hint(entry)
+
+    def sets_of(self, name: str, nulls: Collection[str]) -> list[ValueSet]:
+        """Return the sets of texts that a column of a name may have, of which none means null."""
+        hint = self.hint_of(name)
+        sets = dict.fromkeys([*(() if hint is None else hint.sets), *self.sets])
+        return [each for each in sets if not {*each.texts} & {*nulls}]
+
+    def names_code(self, name: str) -> bool:
+        """Return whether the name of a column says that its digits are a code, so that its values are texts."""
+        hint = self.hint_of(name)
+        return hint is not None and hint.code
 
     def hint(self, entry: str) -> Hint:
         """Return what an entry says."""

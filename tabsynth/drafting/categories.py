@@ -1,6 +1,6 @@
 """Drafts of columns of listed values."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import native, quote
+from tabsynth.drafting.catalogue import catalogue
 from tabsynth.drafting.formats import declared_categories
 from tabsynth.drafting.identifiers import FEW
-from tabsynth.drafting.source import DraftSource, LeftOut
+from tabsynth.drafting.source import DraftSource, LeftOut, with_public_facts
 from tabsynth.schema.categorical import Categorical, Ordinal
 from tabsynth.schema.cells import base_dtype
 from tabsynth.schema.column import Column
@@ -30,7 +31,7 @@ def draft_categorical(source: DraftSource) -> Column | None:
     return _draft_listed(Categorical, source)
 
 
-def _draft_listed(kind: type[Categorical], source: DraftSource) -> Categorical:
+def _draft_listed(kind: type[Categorical], source: DraftSource) -> Column:
     """Draft a column that lists the values of at least ``min_count`` rows, the others as ``other``."""
     min_count, numbers = source.min_count, base_dtype(source.dtype) in ("int", "float")
     rows = _counts(source)
@@ -39,12 +40,29 @@ def _draft_listed(kind: type[Categorical], source: DraftSource) -> Categorical:
     listed = [value for value, number in rows.items() if number >= min_count or min_count == 1]
     if not listed or (len(listed) < len(rows) and isinstance(listed[0], bool)):
         raise LeftOut(f"none of its values is that of {min_count} rows or more")
+    if min_count > 1 and kind is Categorical and isinstance(listed[0], str):
+        column = _of_catalogue(source, rows)
+        if column is not None:
+            return column
     if len(listed) == len(rows):
         return kind(categories=tuple(listed), **source.facts)
     other = _other(listed, source.dtype, () if numbers else source.null_values)
     first = [] if isinstance(other, str) or other in listed else [other]
     last = [] if first or other in listed else [other]
     return kind(categories=(*first, *listed, *last), other=other, **source.facts)
+
+
+def _of_catalogue(source: DraftSource, texts: Collection[str]) -> Column | None:
+    """Draft a column whose texts are all of one set of the catalogue, and at least half of that set; None for others."""
+    sets = catalogue().sets_of(source.name, source.null_values)
+    answers = {*texts} - catalogue().no_answer
+    holding = [each for each in sets if answers and {*each.texts} >= answers]
+    entry = min(holding, key=lambda each: len(each.texts), default=None)
+    if entry is None or 2 * len(answers) < len(entry.texts):
+        return None
+    listed = tuple(sorted({*texts, *entry.texts}))
+    column = Categorical(categories=listed, **source.facts)
+    return with_public_facts(column, entry.name, ["categories"])
 
 
 def review_categorical(column: Categorical) -> list[str]:
@@ -56,7 +74,9 @@ def review_categorical(column: Categorical) -> list[str]:
             f"{name}: a spreadsheet would run {quote(formula)} as a formula; tables with it are"
             " written as CSV only with --formulas escape, or keep."
         )
-    if column.cells == 1:
+    if "categories" not in column.facts_from_rows:
+        out.append(f"{name}: its categories are those of the {column.source}; check that they fit.")
+    elif column.cells == 1:
         out.append(f"{name}: constant here; list the categories it may take elsewhere.")
     else:
         out.append(

@@ -9,21 +9,26 @@ a break or a resolution does not follow fewer rows than that. This is no differe
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import singledispatch
 
 import numpy as np
 import pandas as pd
 
 from tabsynth._validate import integer, quote
+from tabsynth.drafting.catalogue import catalogue
 from tabsynth.drafting.categories import draft_categorical, draft_ordinal, review_categorical
-from tabsynth.drafting.identifiers import (
-    identifying_categories,
-    identifying_name,
-    reason_of_name,
-    value_format,
+from tabsynth.drafting.formats import (
+    DECIMALS,
+    NUMBERS,
+    REAL,
+    decimal_of,
+    format_counts,
+    without_marks,
+    without_times,
 )
-from tabsynth.drafting.numbers import draft_numeric, identifying_numbers, review_numeric
+from tabsynth.drafting.identifiers import identifying_categories, identifying_name, reason_of_name
+from tabsynth.drafting.numbers import draft_numeric, review_numeric
 from tabsynth.drafting.source import DraftSource, LeftOut
 from tabsynth.drafting.summary import group_reasons
 from tabsynth.drafting.times import (
@@ -40,20 +45,13 @@ from tabsynth.schema.cells import base_dtype, with_nulls
 from tabsynth.schema.column import Column, check_dtype
 from tabsynth.schema.hierarchical import Hierarchical
 from tabsynth.schema.linked import SchemaLike, read_table_schema
-from tabsynth.schema.number_texts import (
-    DECIMAL_MARKS,
-    NUMBER_TEXT,
-    decimal_mark,
-    plain_number,
-    with_plain_numbers,
-)
+from tabsynth.schema.number_texts import numbers_of
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 from tabsynth.schema.temporal import Temporal
 from tabsynth.tables.frames import declared_types, to_pandas
 
 MIN_COUNT = 10  # rows that a category must have to be listed
-_WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)")
 
 
 def draft_schema(
@@ -190,7 +188,7 @@ def _column(
             f"Column {quote(name)} holds only nulls; drop it, or declare its categories by hand."
         )
     if base_dtype(str(values.dtype)) == "text":
-        present = _numbers(present.infer_objects(), decimal)
+        present = _numbers(present.infer_objects(), name, decimal)
     dtype = str(present.dtype) if present.dtype != values.dtype else str(values.dtype)
     if nulls:
         dtype = with_nulls(dtype)
@@ -212,56 +210,31 @@ def _column(
 
 
 def _decimal_mark(table: pd.DataFrame) -> str | None:
-    """Return the decimal mark that more of the texts of columns of numbers show; None where no text has a comma.
-
-    Where none shows it, commas are taken to be between thousands.
-    """
-    fractions = dict.fromkeys(DECIMAL_MARKS, 0)
-    commas = False
-    for j in range(table.shape[1]):
-        values = table.iloc[:, j]
-        if base_dtype(str(values.dtype)) != "text":
-            continue
-        distinct = values.dropna().unique()
-        if not _all_numbers(distinct):
-            continue
-        commas = commas or any("," in value for value in distinct)
-        for value in distinct:
-            mark = decimal_mark(value)
-            if mark is not None:
-                fractions[mark] += 1
-    if not commas:
-        return None
-    return "," if fractions[","] > fractions["."] else "."
-
-
-def _all_numbers(distinct: Iterable[object]) -> bool:
-    """Return whether all values are texts of numbers, with or without marks and signs, and none that looks like an identifier."""
-    return all(
-        isinstance(value, str)
-        and plain_number(value, ".") is not None
-        and value_format(value) != "identifier"
-        for value in distinct
+    """Return the decimal mark of the columns whose texts are all numbers; None where these leave it open."""
+    texts = (
+        table[name].dropna() for name in table if base_dtype(str(table.dtypes[name])) == "text"
     )
+    counts = {str(values.name): format_counts(values, str(values.name)) for values in texts}
+    return decimal_of({name: c for name, c in counts.items() if _are_numbers(c, None)}, 0.0)
 
 
-def _numbers(texts: pd.Series, decimal: str | None) -> pd.Series:
-    """Turn texts that are all numbers into numbers; leading zeros (postcodes) and long ones stay text."""
-    distinct = texts.unique()
-    if not all(isinstance(value, str) for value in distinct):
+def _are_numbers(counts: Mapping[str, float], decimal: str | None) -> bool:
+    """Return whether all values are numbers, by their formats."""
+    numbers = without_times(without_marks(counts, decimal, 0.0))
+    return sum(numbers[form] for form in NUMBERS) == sum(counts.values())
+
+
+def _numbers(texts: pd.Series, name: str, decimal: str | None) -> pd.Series:
+    """Return texts that are all numbers as numbers; those of codes, leading zeros and long ones stay texts."""
+    if not all(isinstance(value, str) for value in texts) or catalogue().names_code(name):
         return texts
-    unchanged = texts
-    if _all_numbers(distinct):
-        texts = with_plain_numbers(texts, decimal or ".")
-        distinct = texts.unique()
-    if all(_WHOLE.fullmatch(value) and len(value) < 16 for value in distinct):
-        return texts.astype("int64")
-    if any(re.fullmatch(r"[+-]?(0\d+|\d{16,})", value) for value in distinct):
-        return unchanged
-    if not all(NUMBER_TEXT.fullmatch(value.strip()) for value in distinct):
-        return unchanged
-    # strip() takes off spaces that neither float() nor numpy knows.
-    return texts.map({value: float(value.strip()) for value in distinct}).astype("float64")
+    counts = format_counts(texts, name)
+    if not _are_numbers(counts, decimal):
+        return texts
+    numbers = pd.Series(numbers_of(texts, (), decimal or "."), texts.index, name=texts.name)
+    fractions = without_marks(counts, decimal, 0.0)
+    whole = not any(fractions[form] for form in (*DECIMALS, REAL))
+    return numbers.astype("int64") if whole else numbers
 
 
 # By kind: a column from a table's column; None where its values are not of the kind. The last one is tried first.
@@ -304,9 +277,6 @@ def identifying_values(column: Column) -> str | None:
     return None
 
 
-identifying_values.register(Numeric, identifying_numbers)
-
-
 @identifying_values.register
 def _(column: Categorical) -> str | None:
-    return identifying_categories(column.categories, column.other)
+    return identifying_categories(column.name, column.categories, column.other)

@@ -30,13 +30,14 @@ REAL, IDENTIFIER, NAMES, LONG_TEXT, SHORT, OTHER_OBJECT = (
     "text",
     "object",
 )
+NUMBERS = (WHOLE, LONG_WHOLE, *DECIMALS, REAL)
 FORMAT_NAMES = (
     NULL, WHOLE, LONG_WHOLE, *DECIMALS, *COMMA_DECIMALS, ONE_COMMA, ONE_POINT, REAL, BOOL, LENGTH, IDENTIFIER, NAMES,
     LONG_TEXT, SHORT, OTHER_OBJECT, *UNKNOWN_TIMES, *TIME_CLASSES,
 )  # fmt: skip
 _FORMAT_CODES = {name: code for code, name in enumerate(FORMAT_NAMES)}
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
-_NUMBER = re.compile(r"[+-]?(\d{1,15})(?:\.(\d*))?(?:[eE][+-]?\d{1,3})?")
+_NUMBER = re.compile(r"[+-]?(\d{1,15}|(?=\.\d))(?:\.(\d*))?(?:[eE][+-]?\d{1,3})?")
 _LENGTH = re.compile(r"-?\d+ days?( [+-]?\d{1,2}:\d{2}:\d{2}(\.\d{1,6})?)?")
 LONG_DIGITS = 7  # of a whole number that may number records
 _LONG_TIMES = (
@@ -202,6 +203,15 @@ def distinct(values: pd.Series) -> Distinct:
         values = pd.Series(texts_of(values), dtype=object)
     codes, once = pd.factorize(values, sort=True)
     return Distinct(np.where(codes < 0, len(once), codes), pd.Series(once))
+
+
+def format_counts(values: pd.Series, name: str) -> dict[str, float]:
+    """Return the exact number of rows of each format, of values without nulls."""
+    column = distinct(values)
+    codes = format_codes(column, name, ())[column.codes]
+    return dict(
+        zip(FORMAT_NAMES, np.bincount(codes, minlength=len(FORMAT_NAMES)).tolist(), strict=True)
+    )
 
 
 def format_codes(column: Distinct, name: str, nulls: Sequence[str]) -> np.ndarray:

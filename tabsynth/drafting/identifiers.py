@@ -10,6 +10,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from tabsynth.drafting.catalogue import catalogue
 from tabsynth.drafting.time_formats import reason_of_times, time_class
 from tabsynth.schema.column import Column
 from tabsynth.tables.frames import UNNAMED
@@ -20,6 +21,7 @@ LOOK_LIKE_IDENTIFIERS = "its values look like identifiers"
 RECORD_NUMBERS = "nearly all of its whole numbers differ, as record numbers do"
 # Reasons of private drafts for columns that may say which rows are of one person.
 IDENTIFIERS = frozenset({NAMED, LOOK_LIKE_IDENTIFIERS, RECORD_NUMBERS})
+ALL_DIFFERENT = 0.98  # of the rows: different whole numbers, as record numbers are
 FEW = 24  # a column of at most this many categories may be a list of codes, whatever their form
 MAX_DRAFTED_CATEGORIES = 1_000
 NAMES_FROM = 50  # so many categories of two to four capitalised words are names of persons
@@ -131,15 +133,26 @@ def identifying_name(column: Column) -> str | None:
     return None
 
 
-def identifying_categories(categories: Sequence[object], other: object) -> str | None:
+def are_record_numbers(different: float, rows: float, noise: float = 0.0) -> bool:
+    """Return whether so many rows with so many different whole numbers may number people or records, by counts with some noise.
+
+    Amounts repeat, and so do numbers of people with several rows, which a unit of privacy is for.
+    """
+    return different > FEW and different + noise >= ALL_DIFFERENT * rows
+
+
+def identifying_categories(name: str, categories: Sequence[object], other: object) -> str | None:
     """Return why listed values seem to identify people or records, in a clause without a value; None if they do not.
 
-    ``other`` is the category that stands for undeclared values, which is not looked at.
+    ``other`` is the category that stands for undeclared values, which is not looked at. A column whose name in the catalogue is
+    that of a code has codes, and numbers that repeat are amounts or codes.
     """
+    if catalogue().names_code(name):
+        return None
     if len(categories) > MAX_DRAFTED_CATEGORIES:
         return f"it has more than {MAX_DRAFTED_CATEGORIES:,} categories"
     values = [value for value in categories if value != other]
-    texts = [f"{v:.0f}" if isinstance(v, float) else str(v).strip()[:LOOKED_AT] for v in values]
+    texts = [value.strip()[:LOOKED_AT] for value in values if isinstance(value, str)]
     for what, form in _FORMS:
         if any(form.search(text) for text in texts):
             return f"its values look like {what}"

@@ -28,12 +28,15 @@ class KnownTexts:
         Its name may ask for further sets.
     nulls : collection of str
         Texts that mean null, which are not asked for.
+
+    Attributes
+    ----------
+    texts : list of str
+        Those of all sets.
     """
 
     def __init__(self, column: str, nulls: Collection[str]) -> None:
-        hint = catalogue().hint_of(column)
-        sets = dict.fromkeys([*(() if hint is None else hint.sets), *catalogue().sets])
-        self._sets = [known for known in sets if not {*known.texts} & {*nulls}]
+        self._sets = catalogue().sets_of(column, nulls)
         self.texts = [*dict.fromkeys(text for known in self._sets for text in known.texts)]
         self._sums = CombinedSums(len(self.texts))
 
@@ -65,11 +68,10 @@ class KnownTexts:
 
     def completion(self, released: Collection[str]) -> list[str]:
         """Return the texts that complete those that are released, if all of these are of one set."""
-        answers = {*released} - catalogue().no_answer
-        known = self._set_of(answers)
-        if known is None or not answers:
+        known = self._set_of(released)
+        if known is None:
             return []
-        missing = [text for text in known.texts if text not in answers]
+        missing = [text for text in known.texts if text not in released]
         return [
             t
             for t in missing
@@ -86,15 +88,16 @@ class KnownTexts:
         rows = sum(float(estimates[self._places[other]]) for other in known.texts)
         return bool(most > FEW * rows)
 
-    def _set_of(self, answers: Collection[str]) -> ValueSet | None:
-        """Return the set with all answers whose texts are likeliest together."""
+    def _set_of(self, released: Collection[str]) -> ValueSet | None:
+        """Return the set with all released texts, but those beside any set, whose texts are likeliest together."""
+        answers = {*released} - catalogue().no_answer
         scores = self._scores - LIKELY
         holding = [known for known in self._sets if {*known.texts}.issuperset(answers)]
         sums = [scores[[self._places[text] for text in known.texts]].sum() for known in holding]
-        return holding[int(np.argmax(sums))] if holding else None
+        return holding[int(np.argmax(sums))] if holding and answers else None
 
     def name_of(self, text: str, released: Collection[str]) -> str | None:
         """Return the name of the set that a released text is from; None for texts of no set."""
-        answers = {text, *released} - catalogue().no_answer
-        known = self._set_of(answers) or next((s for s in self._sets if text in s.texts), None)
+        known = self._set_of({text, *released})
+        known = known or next((each for each in self._sets if text in each.texts), None)
         return known.name if known is not None and text in known.texts else None

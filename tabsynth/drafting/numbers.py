@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
-from tabsynth.drafting.identifiers import FEW, LONG, named_for_codes
-from tabsynth.drafting.source import DraftSource, LeftOut
+from tabsynth.drafting.catalogue import catalogue
+from tabsynth.drafting.identifiers import FEW, RECORD_NUMBERS, are_record_numbers, named_for_codes
+from tabsynth.drafting.source import DraftSource, LeftOut, with_public_facts
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import base_dtype
 from tabsynth.schema.column import Column
@@ -18,9 +20,6 @@ from tabsynth.schema.numeric import DEFAULT_BINS, MAX_STEPS, Numeric, equal_edge
 OFTEN, MAX_CODES, SPARSE = 10, 256, 0.1
 MOST_CODES = 3  # whole numbers next to each other that are taken to be codes
 CODED = 0.9  # of the rows: codes that so many rows have are worth listing
-NEARLY_UNIQUE = 0.5  # distinct values for each row: of whole numbers of one length
-ALL_DIFFERENT = 0.98  # of other whole numbers, which may be amounts
-ONE_LENGTH = 0.99  # of the rows: numbers of so many digits each are numbers of records
 # Values beyond the outer hundredth of the rows by so many times its distance from the median are no bounds.
 TAIL, STRAY = 0.01, 10
 FINEST = 6  # decimals of a resolution
@@ -59,8 +58,8 @@ def draft_numeric(source: DraftSource) -> Column | None:
     counted = min_count > 1 and decimals == 0 and _are_counts(usual, low, high)
     if codes and (not counted or named_for_codes(source.name)):
         return None
-    if source.leave_out and decimals == 0 and _is_numbering(values, different):
-        raise LeftOut("nearly every row has a whole number of its own")
+    if source.leave_out and decimals == 0 and are_record_numbers(different, len(values)):
+        raise LeftOut(RECORD_NUMBERS)
     if source.leave_out and decimals == 0 and high - low > MAX_STEPS:
         raise LeftOut("its whole numbers have too many digits")
     if len(values) < 2 * min_count and min_count > 1:
@@ -69,11 +68,20 @@ def draft_numeric(source: DraftSource) -> Column | None:
         low, high = _outwards(low, high, distinct, counts, min_count, step, source.dtype)
     if decimals is not None:  # in short floats the bounds are not quite on their step
         low, high = (round(end, decimals) if decimals else int(end) for end in (low, high))
+    hint = catalogue().hint_of(source.name) if min_count > 1 else None
+    public: JsonObject = {}
+    if hint is not None and hint.limits is not None:
+        least, most = hint.limits
+        if low < least <= high and (values < least).sum() < min_count:
+            public["low"] = low = least
+        if low <= most < high and (values > most).sum() < min_count:
+            public["high"] = high = most
     inside = np.clip(values, low, high)
     breaks = _draft_breaks(inside, low, high, step, min_count) if math.isfinite(high - low) else ()
-    return Numeric(
+    column = Numeric(
         low=low, high=high, resolution=step, breaks=breaks, clip=min_count > 1, **source.facts
     )
+    return with_public_facts(column, hint.name, public) if hint and public else column
 
 
 def review_numeric(column: Numeric) -> list[str]:
@@ -84,26 +92,6 @@ def review_numeric(column: Numeric) -> list[str]:
         f"{quote(column.name)}: bounds [{column.low:g}, {column.high:g}]{cells} were read off this"
         f" table{clipped}; declare those of the questionnaire or codebook."
     ]
-
-
-def identifying_numbers(column: Numeric) -> str | None:
-    """Return why numbers seem to be numbers of records: whole numbers of one length, of at least :data:`LONG` digits."""
-    low, high = column.bounds
-    integers = base_dtype(column.dtype) == "int" or (column.step is not None and column.step >= 1)
-    digits = len(str(int(low)))
-    if integers and digits >= LONG and low > 0 and high <= 10**digits:
-        return f"its values are whole numbers of {digits} digits, as record numbers are"
-    return None
-
-
-def _is_numbering(values: np.ndarray, distinct: int) -> bool:
-    """Return whether whole numbers seem to number people or records: all different, or of one length."""
-    if distinct > max(FEW, ALL_DIFFERENT * len(values)):
-        return True
-    if distinct <= max(FEW, NEARLY_UNIQUE * len(values)):
-        return False
-    usual_low, usual_high = np.quantile(values, (1 - ONE_LENGTH, ONE_LENGTH), method="nearest")
-    return bool(usual_low >= 10 ** (LONG - 2) and _power(usual_low) == _power(usual_high))
 
 
 def _without_stray(distinct: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -21,6 +21,7 @@ RUN, ROOT = 2.5, 0.5
 CERTAIN = 6.0  # standard deviations of the noise of cells from an end on, below which they are asked for again
 PART = 2.5  # standard deviations of noise that each part of a split cell should have
 MOST_PARTS = 10
+EACH = 128  # steps between the ends, below which each has a cell of its own: they may be codes
 MANTISSAS = (1, 2, 5)
 POWERS = range(16)  # of ten, of the first cells of numbers
 SMALL = (*(10.0**power for power in range(-6, -1)), 0.1, 0.2, 0.5)  # edges below 1

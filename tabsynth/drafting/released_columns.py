@@ -16,6 +16,7 @@ from tabsynth._validate import MAX_TEXT, quote
 from tabsynth.drafting.catalogue import CATALOGUE
 from tabsynth.drafting.categories import other_texts
 from tabsynth.drafting.formats import Distinct
+from tabsynth.drafting.identifiers import identifying_categories
 from tabsynth.drafting.known_texts import KnownTexts
 from tabsynth.schema.categorical import Categorical, Ordinal
 from tabsynth.schema.column import Column
@@ -26,6 +27,10 @@ FORMAT = 4.0  # the same, of formats
 AT_THIS_BUDGET = "to be released at this budget"  # ends each reason that a larger budget may change
 TOO_FEW_VALUES = f"it has too few values {AT_THIS_BUDGET}"  # by the noisy counts of formats
 TOLD = 0.2  # of the rows: values that were not released, above which a person is told
+REPEATED_FROM = (
+    2  # rounds, of which no text that looks like a name is released where names are of persons
+)
+FEW_REPEAT = 0.5  # of the rows: those with other values, above which such texts do not repeat
 FEW_OTHERS = 0.1  # of the rows: so few may have other values where one alone is released
 
 
@@ -208,12 +213,14 @@ class TextDraft(ColumnDraft):
 
     The first in ``texts`` is the most common, for its round was the first and its sum the largest of that round. Rows with
     other values become a category of their own (``other``, if this does not mean null) if they are clearly any, else the
-    most common one. ``ordered``: the column declares that its sorted texts are in their order.
+    most common one. ``ordered``: the column declares that its sorted texts are in their order. ``must_repeat``: texts look like
+    names of persons or free text, and are categories only if most rows have one that enough rows share.
     """
 
     reason: str  # why the column is left out, where no text is released
     texts: dict[str, float] = field(default_factory=dict)
     ordered: bool = False
+    must_repeat: bool = False
 
     @cached_property
     def known_texts(self) -> KnownTexts:
@@ -222,6 +229,8 @@ class TextDraft(ColumnDraft):
 
     def questions(self, column: Distinct, number: int) -> list[Question]:
         """See :meth:`ColumnDraft.questions`."""
+        if self.must_repeat and not self.texts and number > REPEATED_FROM:
+            return []
         missing = self._missing(column.values)
         values = column.values.map(str)
         new = ~missing[:-1] & ~values.isin(self.texts).to_numpy()
@@ -279,8 +288,11 @@ class TextDraft(ColumnDraft):
         """See :meth:`ColumnDraft.column`."""
         other = next(text for text in other_texts() if text not in self.null_values)
         texts = set(self.texts) | ({other} if self.unreleased.clear else set())
-        if not texts - {other}:
+        many_others = self.unreleased.rows > FEW_REPEAT * self.rows
+        if not texts - {other} or (self.must_repeat and many_others):
             return self.reason
+        if (reason := identifying_categories(self.name, [*texts], other)) is not None:
+            return reason
         other = other if other in texts else next(iter(self.texts))
         if self.ordered:
             listed = (*sorted(self.texts), *sorted(texts - {*self.texts}))

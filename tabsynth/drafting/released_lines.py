@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from tabsynth.drafting.formats import Distinct
-from tabsynth.drafting.partition import Partition
+from tabsynth.drafting.identifiers import are_record_numbers
+from tabsynth.drafting.partition import EACH, Partition
 from tabsynth.drafting.released_columns import AT_THIS_BUDGET, CLEAR, ColumnDraft, Question
 from tabsynth.schema.column import Column
 from tabsynth.schema.numeric import DEFAULT_BINS, MAX_STEPS
 
-EACH = 128  # steps between the ends, below which each has a cell of its own: they may be codes
 END = 0.02  # of the width between the ends: of the cells at the ends, where there are many steps
 ELSEWHERE = "far from all other values"  # what a value beyond the ends is said to stand for
 FARTHEST = 1e100  # of a number on the line, which none of its multiples overflows
@@ -22,7 +22,6 @@ FEW = 64  # values, which are listed where no other row is clearly left
 VALUES = 4  # the first round that asks for values: earlier ones have more noise, and each question costs all others
 FEW_SHARE = 0.15  # of the rows: different values that are clearly few
 MOST_OTHERS = 0.15  # of the rows: those with other values, which become the nearest listed one
-NEARLY = 0.9  # of the rows
 SHAPES = 3  # the first round that asks how numbers of many steps are distributed, and for multiples
 HEAPED = 0.05  # of the rows: multiples that are more than those of evenly spread numbers
 ALL = 2.0  # standard deviations of its noise: a sum of all other rows below is taken to be of none
@@ -293,7 +292,10 @@ class LineDraft(ColumnDraft):
     @property
     def nearly_unique(self) -> bool:
         """True if nearly all rows have different values, as numbers of records have."""
-        return not self.values and NEARLY * self.rows <= self._different[0] < math.inf
+        different, noise = self._different
+        if self.values or different == math.inf:
+            return False
+        return are_record_numbers(different, self.rows, ALL * noise)
 
     def _apart(self, ends: Sequence[float]) -> tuple[list[float], list[float]]:
         """Return released values that lie with the others, and those far away from all, which stand for something else.

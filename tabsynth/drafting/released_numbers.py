@@ -14,18 +14,17 @@ from tabsynth.drafting.formats import (
     IDENTIFIER,
     LENGTH,
     LONG_TEXT,
-    LONG_WHOLE,
     NAMES,
     NULL,
     NUMBER,
+    NUMBERS,
     OTHER_OBJECT,
     REAL,
-    WHOLE,
     if_clear,
     without_times,
 )
 from tabsynth.drafting.identifiers import LOOK_LIKE_IDENTIFIERS, RECORD_NUMBERS
-from tabsynth.drafting.partition import Partition, edges_of_numbers, round_numbers
+from tabsynth.drafting.partition import EACH, Partition, edges_of_numbers, round_numbers
 from tabsynth.drafting.released_columns import (
     AT_THIS_BUDGET,
     FORMAT,
@@ -34,7 +33,7 @@ from tabsynth.drafting.released_columns import (
     TextDraft,
     TruthDraft,
 )
-from tabsynth.drafting.released_lines import EACH, ELSEWHERE, END, LineDraft
+from tabsynth.drafting.released_lines import ELSEWHERE, END, LineDraft
 from tabsynth.drafting.released_times import draft_lengths, draft_times
 from tabsynth.drafting.time_formats import TIME_CLASSES, reason_of_times, time_format
 from tabsynth.schema.categorical import Categorical, Ordinal
@@ -47,7 +46,8 @@ from tabsynth.schema.time_texts import is_numeric
 
 # Of the rows: values that look like identifiers, above which a column is left out.
 IDENTIFYING = 0.05
-PROSE = 0.5  # of the rows: names of persons, or free text
+PROSE = 0.5  # of the rows: what looks like names of persons or free text, or is no value
+NAMES_OR_PROSE = "its values look like names of persons or free text"
 NUMERIC = 0.95  # of the rows with a value: numbers, for a column of numbers
 # Of powers of ten, between which the distribution of numbers is asked.
 SHAPE = (1, 1.5, 2, 3, 4, 5, 6, 8)
@@ -93,10 +93,11 @@ def draft_of(
         return draft_lengths(facts, dtype)
     if base in ("datetime", "period"):
         return draft_times(facts, Period if base == "period" else Datetime, dtype, {})
+    reason = f"no value has enough rows {AT_THIS_BUDGET}"
+    if dtype != NUMBER and base not in ("int", "float") and catalogue().names_code(name):
+        return TextDraft(**facts, dtype="str", reason=reason)
     if share[IDENTIFIER] > IDENTIFYING:
         return LOOK_LIKE_IDENTIFIERS
-    if share[NAMES] + share[LONG_TEXT] > PROSE:
-        return "its values look like names of persons or free text"
     if share[OTHER_OBJECT] > PROSE:
         return "its values are lists or other objects"
     if of_time is not None:
@@ -106,15 +107,15 @@ def draft_of(
         elif base not in ("int", "float"):
             dtype = "int64"
         return draft_times(facts, kind, dtype, of_kind)
-    numbers = [WHOLE, LONG_WHOLE, *DECIMALS, REAL]
-    if base in ("int", "float") or dtype == NUMBER or sum(share[f] for f in numbers) > NUMERIC:
+    if base in ("int", "float") or dtype == NUMBER or sum(share[f] for f in NUMBERS) > NUMERIC:
         return _draft_numbers(facts, dtype, formats, clear, decimal)
     if share[LENGTH] > NUMERIC:
         return draft_lengths(facts, "str")
     if share[BOOL] > NUMERIC and not {"True", "False"} & {*nulls}:
         return TruthDraft(**facts, dtype=with_nulls("bool") if facts["nulls"] else "bool")
-    reason = reason_of_times(by_format) or f"no value has enough rows {AT_THIS_BUDGET}"
-    return TextDraft(**facts, dtype="str", reason=reason)
+    if share[NAMES] + share[LONG_TEXT] > PROSE:
+        return TextDraft(**facts, dtype="str", reason=NAMES_OR_PROSE, must_repeat=True)
+    return TextDraft(**facts, dtype="str", reason=reason_of_times(by_format) or reason)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -212,8 +213,8 @@ def _draft_numbers(
         return max(step or 0.0, END * (high - low))
 
     edges, limits, hint = edges_of_numbers(step), None, catalogue().hint_of(facts["name"])
-    if hint is not None and hint.low is not None and hint.high is not None:
-        limits = hint.low, hint.high + (step or 1e-9)
+    if hint is not None and hint.limits is not None:
+        limits = hint.limits[0], hint.limits[1] + (step or 1e-9)
         edges = np.unique(np.concatenate([edges, limits]))
     return NumberDraft(
         **facts,

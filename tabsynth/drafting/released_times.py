@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._typing import JsonObject
-from tabsynth.drafting.partition import Partition, Split, edges_of_numbers, round_numbers
-from tabsynth.drafting.released_lines import EACH, ELSEWHERE, END, LineDraft
+from tabsynth.drafting.partition import EACH, Partition, Split, edges_of_numbers, round_numbers
+from tabsynth.drafting.released_lines import ELSEWHERE, END, LineDraft
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import base_dtype, with_nulls
 from tabsynth.schema.column import Column

@@ -1,20 +1,28 @@
 """A column of a table from which a draft is made."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pandas as pd
 
 from tabsynth._typing import JsonObject
-from tabsynth.drafting.identifiers import named_for_time
-from tabsynth.drafting.time_formats import time_class, time_format
-from tabsynth.schema.cells import base_dtype, texts_of
+from tabsynth.drafting.catalogue import CATALOGUE
+from tabsynth.drafting.formats import format_counts
+from tabsynth.drafting.time_formats import time_format
+from tabsynth.schema.cells import base_dtype
+from tabsynth.schema.column import Column
 from tabsynth.schema.temporal import Temporal
 
 
 class LeftOut(Exception):
     """Why a draft leaves a column out, in a clause that shows no value of a few rows."""
+
+
+def with_public_facts(column: Column, entry: str, public: Collection[str]) -> Column:
+    """Return a drafted column of which the catalogue states some facts, and the others follow from the rows."""
+    copied = [fact for fact in column.facts_from_rows if fact not in public]
+    return replace(column, source=f"{CATALOGUE}{entry}", copied_from_private_rows=copied)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,14 +63,8 @@ class DraftSource:
     @cached_property
     def time_format(self) -> tuple[type[Temporal], JsonObject] | None:
         """The kind and the facts of the format of dates or times in which all texts or numbers are."""
-        distinct, base = pd.Series(self.values.unique()), base_dtype(self.dtype)
-        texts = base == "text" and all(isinstance(value, str) for value in distinct)
+        base = base_dtype(self.dtype)
+        texts = base == "text" and all(isinstance(value, str) for value in self.values)
         if not texts and base not in ("int", "float"):
             return None
-        counts: dict[str, int] = {}
-        for text in texts_of(distinct):
-            name = time_class(text.strip(), named_for_time(self.name))
-            if name is None:
-                return None
-            counts[name] = counts.get(name, 0) + 1
-        return time_format(counts, sum(counts.values()))
+        return time_format(format_counts(self.values, self.name), len(self.values))

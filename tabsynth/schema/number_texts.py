@@ -80,7 +80,7 @@ def with_plain_numbers(values: pd.Series, decimal: str | None) -> pd.Series:
 def number_of(value: object, decimal: str | None = None) -> float:
     """Return a value as a number; NaN for what is none, and for infinities and what no float holds."""
     if isinstance(value, str):
-        value = plain_number(value, decimal) or value
+        value = plain_number(value, decimal) or value.strip()
         if "_" in value:  # Python reads 1_000
             return math.nan
     elif not isinstance(value, Real | Decimal) or isinstance(value, np.timedelta64):

@@ -3,9 +3,13 @@
 import re
 from datetime import date
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from tabsynth.drafting.catalogue import catalogue, words_of
+from tabsynth.drafting.drafts import draft_schema, review
+from tabsynth.drafting.private_schema import draft_private
 
 ENTRIES = catalogue()
 hint_of = ENTRIES.hint_of
@@ -55,14 +59,14 @@ def test_names_are_read_alike_whatever_their_form() -> None:
 
 def test_facts_that_are_so_by_definition() -> None:
     wanted = {
-        **{"age": (0, 120, None), "month": (1, 12, 1), "hour": (0, 23, 1), "hours per week": (0, 168, None)},
-        **{"percentage": (0, 100, None), "proportion": (0, 1, None), "Apgar": (0, 10, 1), "flag": (0, 1, 1)},
-        **{"Karnofsky": (0, 100, 10), "minute": (0, 59, 1), "latitude": (-90, 90, None), "day": (1, 31, 1)},
-        **{"year": (1900, date.today().year, 1), "quarter": (1, 4, 1), "gcs": (3, 15, 1)},
+        **{"age": (0, 120), "month": (1, 12), "hour": (0, 23), "hours per week": (0, 168)},
+        **{"percentage": (0, 100), "proportion": (0, 1), "Apgar": (0, 10), "flag": (0, 1)},
+        **{"Karnofsky": (0, 100), "minute": (0, 59), "latitude": (-90, 90), "day": (1, 31)},
+        **{"year": (1900, date.today().year), "quarter": (1, 4), "gcs": (3, 15)},
     }  # fmt: skip
     for name, facts in wanted.items():
         hint = hint_of(name)
-        assert hint is not None and (hint.low, hint.high, hint.step) == facts, name
+        assert hint is not None and hint.limits == facts, name
     postal = hint_of("zip")
     assert postal is not None and postal.code and postal.low is None
 
@@ -73,7 +77,7 @@ def test_every_entry_is_complete() -> None:
         assert hint.source and (hint.sets or hint.code or hint.low is not None), name
         assert (hint.low is None) == (hint.high is None), name
         if hint.low is not None and hint.high is not None:
-            assert hint.low < hint.high and (hint.high - hint.low) % (hint.step or 0.5) == 0, name
+            assert hint.low < hint.high, name
     for each in ENTRIES.sets:
         assert each.source and len({*each.texts}) == len(each.texts) >= 2, each.name
 
@@ -100,3 +104,39 @@ def test_sets_have_each_form_of_their_texts() -> None:
     assert countries is not None and len(countries.sets[0].texts) == 249
     assert all(re.fullmatch("[A-Z]{2}", code) for code in countries.sets[0].texts)
     assert not {*countries.sets} & {*ENTRIES.sets}  # only columns of such names are asked for them
+
+
+def test_a_review_draft_takes_public_facts() -> None:
+    """As far as the rows fit them: a set that they show, and limits beyond which hardly a row is."""
+    rng = np.random.default_rng(0)
+    hours = rng.integers(3, 167, 400)
+    table = pd.DataFrame(
+        {
+            "smoker": ["no"] * 395 + ["yes"] * 5,
+            "answer": ["no"] * 380 + ["perhaps"] * 20,
+            "hours per week": [*hours[:397], 999, 999, 999],
+            "hours week": [*hours[:380], *[180, 190] * 10],
+        }
+    )
+    schema = draft_schema(table)
+    smoker, answer, hours_per_week, beyond = schema.columns
+    assert (smoker.categories, smoker.source) == (("no", "yes"), "catalogue: no, yes")
+    assert set(smoker.facts_from_rows) == {"dtype", "nulls"}
+    assert (answer.categories, answer.source) == (("no", "perhaps"), None)
+    assert hours_per_week.to_dict()["high"] == 168 and "high" not in hours_per_week.facts_from_rows
+    assert hours_per_week.source == "catalogue: hours per week" and beyond.source is None
+    assert beyond.to_dict()["high"] >= 190
+    assert any("'smoker'" in line and "catalogue: no, yes" in line for line in review(schema))
+
+
+def test_digits_of_codes_are_texts_in_both_drafts() -> None:
+    """Their leading zeros stay, also where few of them have one."""
+    zips = [f"{code:05}" for code in (2139, 90210, 10001, 60601)]
+    table = pd.DataFrame({"zip": zips * 300, "visits": [str(i % 7) for i in range(1_200)]})
+    table.loc[:1, "zip"] = "10002"
+    for schema in (draft_schema(table), draft_private(table, 3.0, random_state=0)):
+        assert {*zips} <= {*schema["zip"].categories} and schema["zip"].dtype == "str"
+    tens = pd.DataFrame({"zip": zips[1:] * 300, "amount": zips[1:] * 300})
+    for schema in (draft_schema(tens), draft_private(tens, 3.0, random_state=0)):
+        assert {*zips[1:]} <= {*schema["zip"].categories}
+        assert schema["amount"].value_type == "int"

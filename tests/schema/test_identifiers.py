@@ -61,16 +61,13 @@ SEEMING = {
     "telephone numbers": texts("(555) 123-4567", "none"),
     "dates or times": texts(*(f"1960-01-{1 + i % 28:02}" for i in range(28))),
     "record numbers": texts(*(f"M{100_000 + i}" for i in MANY)),
-    "numbers as record numbers": texts(*(7_000_000 + 13 * i for i in MANY)),
     "names of persons": texts(*(f"Ann {'XYZUV'[i % 5]}{'abcdefghijkl'[i // 5]}" for i in MANY)),
     "free text": texts(*(f"seen by the nurse on ward {i}" for i in MANY)),
     "more than 1,000 categories": texts(*map(str, range(MAX_DRAFTED_CATEGORIES + 1))),
     "more than 24 values": texts(*(f"c{i}" for i in MANY), name="ward_id"),
-    "whole numbers of 7 digits": Column(
-        name="a", kind="numeric", dtype="int64", low=1_000_000, high=9_999_999, provenance="drafted"
-    ),
 }
 PLAIN = {
+    "numbers that repeat": texts(*(7_000_000 + 13 * i for i in MANY)),
     "reals": texts(*(1.0 / (3 + i) for i in MANY)),
     "codes with hyphens": texts(*(f"24-{1_000 + i:05}" for i in MANY)),
     "diagnoses": texts(*(f"E{i}.{i}" for i in MANY)),
@@ -78,16 +75,17 @@ PLAIN = {
     "towns": texts("New York", "Los Angeles", "Never Married"),
     "few dates": texts("2019-01-01", "2020-01-01"),
     "a list of codes": texts(*(f"c{i}" for i in range(FEW)), name="ward_id"),
-    "incomes": Column(
-        name="a", kind="numeric", dtype="int64", low=0, high=9_999_999, provenance="drafted"
+    "amounts of 7 digits": Column(
+        name="a", kind="numeric", dtype="int64", low=1_000_000, high=9_999_999, provenance="drafted"
     ),
+    "long codes": texts(*(f"S{720_000 + i}A" for i in MANY), name="icd10_code"),
 }
 
 
 @pytest.mark.parametrize("reason", SEEMING)
 def test_values_that_seem_to_identify(reason: str) -> None:
     result = identifying(SEEMING[reason])
-    assert result is not None and reason.removeprefix("numbers as ") in result
+    assert result is not None and reason in result
 
 
 def test_long_names_and_categories_take_no_time() -> None:
@@ -120,7 +118,6 @@ def test_whole_numbers_of_records_and_amounts() -> None:
         np.arange(rows),
         rng.choice(10**8, rows, replace=False),
         rng.choice(10**17, rows),
-        rng.integers(10**6, 10**7, rows // 2).repeat(2),  # two visits each, of one length
     ):
         assert isinstance(drafted(numbers), str)
         assert isinstance(drafted(numbers.astype(str)), str)
@@ -129,9 +126,10 @@ def test_whole_numbers_of_records_and_amounts() -> None:
         np.round(rng.lognormal(10, 0.8, rows), 2),
         rng.normal(50_000, 10_000, rows),
         rng.integers(0, 97, rows),
+        rng.integers(10, 99, rows) * 10**6,  # budgets, all of one length
     ):
         result = drafted(amounts)
-        assert isinstance(result, Column) and result.kind == "numeric" and result.clip
+        assert isinstance(result, Column) and result.kind in ("numeric", "ordinal")
 
 
 def test_identifiers_of_many_rows_each_are_left_out() -> None:

@@ -32,7 +32,7 @@ def table(rows: int = 400) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "age": rng.integers(20, 80, rows),
-            "sex": rng.choice(["f", "m"], rows),
+            "sex": rng.choice(["p", "q"], rows),
             "n": rng.integers(0, 4, rows),
         }
     )
@@ -46,7 +46,7 @@ STATED: list[tuple[dict[str, Any], set[str]]] = [
     ({"age": {end: DRAFT["age"].to_dict()[end] for end in ("low", "high")}}, {"low", "high"}),
     ({"age": {"dtype": "Int64"}}, {"dtype"}),
     ({"age": {"nulls": True}}, {"nulls"}),
-    ({"sex": {"categories": ["f", "m", "x"]}}, {"categories"}),
+    ({"sex": {"categories": ["p", "q", "x"]}}, {"categories"}),
     ({"sex": {"nulls": False}}, {"nulls"}),
 ]
 
@@ -130,7 +130,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("unchanged")
     listed = {"categories": ["0", "1", "2", "3"]}
     stated: dict[str, dict[str, Any]] = {
-        "sex": {"dtype": "str", "nulls": False, "categories": ["f", "m"]},
+        "sex": {"dtype": "str", "nulls": False, "categories": ["p", "q"]},
         "n": {"dtype": "int64", "nulls": False}
         | (listed if DRAFT["n"].categories else {"low": 0, "high": 3}),
     }

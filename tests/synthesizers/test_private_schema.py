@@ -11,7 +11,9 @@ from tabsynth import MargNet, Schema, read_table
 from tabsynth.design import NO_DESIGN
 from tabsynth.drafting import private_schema, released_columns, released_numbers
 from tabsynth.drafting.budget import DraftBudget
+from tabsynth.drafting.drafts import draft_schema
 from tabsynth.drafting.formats import FORMAT_NAMES as FORMATS
+from tabsynth.drafting.identifiers import RECORD_NUMBERS
 from tabsynth.drafting.partition import Partition, edges_of_numbers, round_numbers
 from tabsynth.drafting.private_schema import draft_private
 from tabsynth.errors import InputError
@@ -171,6 +173,41 @@ def test_no_identifier_leaves() -> None:
     texts = model.schema_.to_json()
     for value in [*table["mrn"], *table["contact"], *table["code"]]:
         assert value not in texts
+
+
+def test_towns_are_no_names_of_persons() -> None:
+    """Texts that look like names are kept where they repeat; many that do are names of persons all the same."""
+    rng = np.random.default_rng(0)
+    first, last = (
+        ["Ann", "Bea", "Cleo", "Dora", "Eva", "Fay", "Gil", "Hal"],
+        ["Lee", "Kim", "Poe", "Orr", "Roy", "May", "Ray", "Day"],
+    )
+    towns = ["New York", "Los Angeles", "San Diego", "Santa Fe"]
+    table = pd.DataFrame(
+        {
+            "residence": rng.choice(towns, 6_000),
+            "answer": rng.choice(["It was of great use to me", "It was of no use to me"], 6_000),
+            "doctor": [f"{first[i % 8]} {last[i // 8 % 8]}" for i in range(6_000)],
+            "who": [f"{first[i % 8]} {last[i % 7]}{'abcdefghij'[i % 10]}{'klmnopqrst'[i // 10 % 10]}"
+                    f"{'uvwxyzabcd'[i // 100 % 10]}{'efghijklmn'[i // 1_000]}" for i in range(6_000)],
+        }
+    )  # fmt: skip
+    schema = draft_private(table, 3.0, random_state=1)
+    assert {*schema["residence"].categories} >= {*towns}
+    assert len(schema["answer"].categories) >= 2
+    left_out = {item["name"]: item["reason"] for item in schema.left_out}
+    assert left_out.keys() == {"doctor", "who"}
+    assert all("names of persons" in reason for reason in left_out.values())
+
+
+def test_budgets_are_no_record_numbers_and_numbers_of_patients_are() -> None:
+    """By how many different values there are, whatever their length and the name of the column."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"budget": rng.integers(10**6, 9 * 10**6, 4_000).repeat(2)})
+    table["pidnum"] = rng.choice(90_000, 8_000, replace=False) + 10_000
+    for schema in (draft_private(table, 2.0, random_state=0), draft_schema(table)):
+        assert schema.names == ("budget",) and schema["budget"].kind == "numeric"
+        assert [*schema.left_out] == [{"name": "pidnum", "reason": RECORD_NUMBERS}]
 
 
 def test_ten_thousand_rare_values_are_not_released() -> None:
