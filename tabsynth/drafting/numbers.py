@@ -1,7 +1,7 @@
 """Drafts of columns of numbers."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -9,11 +9,12 @@ from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
 from tabsynth.drafting.catalogue import catalogue
 from tabsynth.drafting.identifiers import FEW, RECORD_NUMBERS, are_record_numbers, named_for_codes
+from tabsynth.drafting.partition import EACH, SHAPE, cell_breaks, edges_of_numbers
 from tabsynth.drafting.source import DraftSource, LeftOut, with_public_facts
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import base_dtype
 from tabsynth.schema.column import Column
-from tabsynth.schema.numeric import DEFAULT_BINS, MAX_STEPS, Numeric, equal_edges, step_count
+from tabsynth.schema.numeric import DEFAULT_BINS, MAX_STEPS, Numeric, step_count
 
 # Drafts. Whole numbers with at most FEW values are drafted as codes, not as amounts. Other numbers are, too, that
 # have so many rows a value, and more values if those are sparse: such a part of all steps between the bounds.
@@ -23,12 +24,6 @@ CODED = 0.9  # of the rows: codes that so many rows have are worth listing
 # Values beyond the outer hundredth of the rows by so many times its distance from the median are no bounds.
 TAIL, STRAY = 0.01, 10
 FINEST = 6  # decimals of a resolution
-# Where cells of a skewed column begin, in each power of ten; the second where these are too many.
-ROUND = (
-    (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9),
-    (1, 1.5, 2, 3, 4, 5, 6, 8),
-)
-SKEWED = 0.75  # of how uneven equal cells are: as even must round ones be, to take their place
 # A single value has a cell of its own that has this share of the rows, so many rows, and so many times
 # the rows of others.
 SPIKE, SPIKE_ROWS, OFTENER = 0.02, 20, 5
@@ -78,8 +73,15 @@ def draft_numeric(source: DraftSource) -> Column | None:
             public["high"] = high = most
     inside = np.clip(values, low, high)
     breaks = _draft_breaks(inside, low, high, step, min_count) if math.isfinite(high - low) else ()
+    steps = 0 if step is None or breaks else step_count(low, high, step)
     column = Numeric(
-        low=low, high=high, resolution=step, breaks=breaks, clip=min_count > 1, **source.facts
+        low=low,
+        high=high,
+        resolution=step,
+        bins=steps if DEFAULT_BINS < steps <= EACH else None,
+        breaks=breaks,
+        clip=min_count > 1,
+        **source.facts,
     )
     return with_public_facts(column, hint.name, public) if hint and public else column
 
@@ -174,30 +176,19 @@ def _draft_decimals(source: DraftSource, span: float) -> int | None:
 
 def _draft_breaks(
     values: np.ndarray, low: float, high: float, step: float | None, rows: int
-) -> tuple[int | float, ...]:
+) -> tuple[float, ...]:
     """Return where the cells begin, if equally wide ones would lose what the table holds; else none.
 
-    A value that many rows have, such as 0 or a top code, is kept apart; a skewed column has cells that
-    widen away from 0. No value is kept apart, and no cell begun, for fewer than ``rows`` rows.
+    A value that many rows have, such as 0 or a top code, is kept apart. No value is kept apart, and no cell begun, for fewer than
+    ``rows`` rows.
     """
-    if low == high or (step is not None and step_count(low, high, step) <= DEFAULT_BINS):
-        return ()
     spikes = np.empty(0) if step is None else _spikes(values, rows)
-    unspiked = values[~np.isin(values, spikes)]
-    candidates = (_round_breaks(unspiked, low, high, step, mantissas, rows) for mantissas in ROUND)
-    starts = next((breaks for breaks in candidates if len(breaks) < DEFAULT_BINS), np.empty(0))
-    equal = _unevenness(unspiked, equal_edges(low, high, step, None))
-    skewed = _unevenness(unspiked, np.array([low, *starts, high])) <= SKEWED * equal
-    if step is None:
-        return tuple(starts.tolist()) if skewed else ()
-    if not skewed:
-        if not len(spikes):
-            return ()
-        starts = _every(low, high, step)
-    steps = np.unique(np.round(np.concatenate([starts, spikes, spikes + step]) / step))
-    breaks = np.round(steps * step, FINEST)
-    breaks = breaks[(breaks > low) & (breaks <= high)]
-    return tuple(breaks.astype(int).tolist() if step == 1 else breaks.tolist())
+    edges = edges_of_numbers(step, SHAPE)
+    edges = np.unique([low, *edges[(edges > low) & (edges < high)], high])
+    sums = np.histogram(values[~np.isin(values, spikes)], edges)[0]
+    shape = edges, np.where(sums >= max(rows, RARE * len(values)), sums, 0)
+    breaks = cell_breaks(shape, low, high, spikes.tolist(), step)
+    return tuple(map(int, breaks)) if step == 1 else breaks
 
 
 def _spikes(values: np.ndarray, rows: int) -> np.ndarray:
@@ -207,48 +198,5 @@ def _spikes(values: np.ndarray, rows: int) -> np.ndarray:
     return distinct[counts >= threshold]
 
 
-def _round_breaks(
-    values: np.ndarray,
-    low: float,
-    high: float,
-    step: float | None,
-    mantissas: Sequence[float],
-    rows: int,
-) -> np.ndarray:
-    """Round numbers between the bounds, ``mantissas`` times powers of ten, of cells that are not rare."""
-    sizes = np.abs(values[values != 0])
-    if not len(sizes):
-        return np.empty(0)
-    smallest = max(float(np.quantile(sizes, 0.01)), step or 0.0)
-    powers = range(_power(smallest), _power(max(abs(low), abs(high))) + 1)
-    sizes = np.array([first * 10.0**power for power in powers for first in mantissas])
-    starts = np.concatenate([-sizes[::-1], [0.0], sizes])
-    if step is not None:
-        starts = np.round(starts / step) * step
-    starts = np.unique(starts)
-    starts = starts[(starts > low) & (starts < high)]
-    below = np.searchsorted(np.sort(values), starts) / len(values)
-    rare = max(RARE, rows / len(values)) if rows > 1 else RARE
-    breaks, last = [], 0.0
-    for start, share in zip(starts.tolist(), below.tolist(), strict=True):
-        if min(share - last, 1 - share) >= rare:
-            breaks.append(start)
-            last = share
-    return np.array(breaks)
-
-
 def _power(number: float) -> int:
     return math.floor(math.log10(number))
-
-
-def _every(low: float, high: float, step: float) -> np.ndarray:
-    """Round numbers between the bounds, equally far from each other."""
-    narrowest = (high - low) / DEFAULT_BINS
-    tens = 10.0 ** _power(narrowest)
-    width = max(step, next(n * tens for n in (1, 2, 5, 10) if n * tens >= narrowest))
-    return np.arange(math.floor(low / width) + 1, math.ceil(high / width)) * width
-
-
-def _unevenness(values: np.ndarray, edges: np.ndarray) -> float:
-    """Return how likely two values are to share a cell."""
-    return float(np.square(np.histogram(values, edges)[0] / max(1, len(values))).sum())

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tabsynth.privacy.noise.counts import CombinedSums
+from tabsynth.schema.numeric import DEFAULT_BINS, off_steps
 
 CLEAR_CELL = 4.0  # standard deviations of its noise: the largest cell above is taken to have rows
 # Standard deviations of the noise of a run of n cells outside of the ends, above which they are taken in: the first and √n times the
@@ -23,6 +24,16 @@ PART = 2.5  # standard deviations of noise that each part of a split cell should
 MOST_PARTS = 10
 EACH = 128  # steps between the ends, below which each has a cell of its own: they may be codes
 MANTISSAS = (1, 2, 5)
+SHAPE = (
+    1,
+    1.5,
+    2,
+    3,
+    4,
+    5,
+    6,
+    8,
+)  # of powers of ten, between which the distribution of numbers is asked
 POWERS = range(16)  # of ten, of the first cells of numbers
 SMALL = (*(10.0**power for power in range(-6, -1)), 0.1, 0.2, 0.5)  # edges below 1
 SINGLE = range(-1, 17)  # small numbers of steps that have a first cell each
@@ -185,3 +196,51 @@ def edges_of_numbers(step: float | None, mantissas: Sequence[float] = MANTISSAS)
         return np.concatenate([-sizes[::-1], [0.0, 1e-9], sizes])
     edges = np.concatenate([-sizes, sizes, np.array(SINGLE) * step])
     return np.unique(np.round(np.ceil(np.round(edges / step, 6)) * step, 9))
+
+
+def cell_breaks(
+    shape: tuple[np.ndarray, np.ndarray] | None,
+    low: float,
+    high: float,
+    values: Sequence[float],
+    step: float | None,
+) -> tuple[float, ...]:
+    """Return where cells begin: where sums divide the rows more evenly than equal cells, and at values that have cells of their own.
+
+    ``shape`` is the edges of cells and the sums of their rows. None begins where so few steps have a cell each.
+    """
+    if step is not None and (high - low) / step < EACH:
+        return ()
+    breaks = [] if shape is None else _even_breaks(*shape, low, high)
+    if len(values) and not breaks:
+        breaks = np.linspace(low, high, DEFAULT_BINS + 1)[1:-1].tolist()
+    after = np.nextafter(values, math.inf) if step is None else np.array(values) + step
+    edges = np.concatenate([breaks, values, after])
+    if step is not None:
+        edges = np.round(np.ceil(edges / step - 1e-6) * step, 9)
+        edges = edges[~off_steps(edges, low, step)]  # of floats of many digits
+    edges = np.unique(edges)
+    inside = (edges > low) & ((edges < high) if step is None else (edges <= high))
+    return tuple(edges[inside].tolist())
+
+
+def _even_breaks(edges: np.ndarray, sums: np.ndarray, low: float, high: float) -> list[float]:
+    """Return edges between the bounds where they divide the rows more evenly than equal cells do; else none."""
+    starts = list[float]()
+    total = 0.0
+    for start, in_cell in zip(edges[:-1].tolist(), sums.tolist(), strict=True):
+        if total > 0 and low < start < high:
+            starts.append(start)
+            total = 0.0
+        total += in_cell
+    if not starts or len(starts) >= DEFAULT_BINS or sums.sum() <= 0:
+        return []
+    # How likely two rows are to share a cell, with rows spread evenly within the cells that were asked for.
+    points = edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(16) + 0.5) / 16
+    weights = np.repeat(sums / sums.sum() / 16, 16)
+
+    def chance_to_share(cells: np.ndarray) -> float:
+        return float(np.square(np.histogram(points.ravel(), cells, weights=weights)[0]).sum())
+
+    even = chance_to_share(np.linspace(low, high, DEFAULT_BINS + 1))
+    return starts if chance_to_share(np.array([low, *starts, high])) <= 0.75 * even else []

@@ -10,10 +10,10 @@ import pandas as pd
 
 from tabsynth.drafting.formats import Distinct
 from tabsynth.drafting.identifiers import are_record_numbers
-from tabsynth.drafting.partition import EACH, Partition
+from tabsynth.drafting.partition import EACH, Partition, cell_breaks
 from tabsynth.drafting.released_columns import AT_THIS_BUDGET, CLEAR, ColumnDraft, Question
 from tabsynth.schema.column import Column
-from tabsynth.schema.numeric import DEFAULT_BINS, MAX_STEPS
+from tabsynth.schema.numeric import MAX_STEPS
 
 END = 0.02  # of the width between the ends: of the cells at the ends, where there are many steps
 ELSEWHERE = "far from all other values"  # what a value beyond the ends is said to stand for
@@ -251,7 +251,8 @@ class LineDraft(ColumnDraft):
         low, high = min([*ends, *values]), max([*ends, *values])
         if self.resolution is None and high in values:  # which the last cell has, too
             high = float(np.nextafter(high, math.inf))
-        return self.between(low, high, self._breaks(low, high, values), far)
+        breaks = cell_breaks(self._shape, low, high, values, self.resolution)
+        return self.between(low, high, breaks, far)
 
     def _within(self, low: float, high: float) -> tuple[float, float]:
         """Return the first and the last step between two edges, of which the upper one belongs to the cell after it."""
@@ -317,24 +318,6 @@ class LineDraft(ColumnDraft):
                 far.append(value)
         return values, sorted(far)
 
-    def _breaks(self, low: float, high: float, values: Sequence[float]) -> tuple[float, ...]:
-        """Return where cells begin: where noisy sums divide the rows more evenly than equal cells, and at each released value."""
-        step = self.resolution
-        if step is not None and (high - low) / step < EACH:
-            return ()
-        breaks = list[float]()
-        if self._shape is not None:
-            breaks = _even_breaks(*self._shape, low, high)
-        if values and not breaks:
-            breaks = np.linspace(low, high, DEFAULT_BINS + 1)[1:-1].tolist()
-        after = np.nextafter(values, math.inf) if step is None else np.array(values) + step
-        edges = np.concatenate([breaks, values, after])
-        if step is not None:
-            edges = np.round(np.ceil(edges / step - 1e-6) * step, 9)
-        edges = np.unique(edges)
-        inside = (edges > low) & ((edges < high) if step is None else (edges <= high))
-        return tuple(edges[inside].tolist())
-
 
 def _common_multiple(sums: np.ndarray, multiples: Sequence[int], std: float) -> int:
     """Return the coarsest of ``multiples`` of which nearly all values are; 1 if of none.
@@ -362,25 +345,3 @@ def _heaps(sums: np.ndarray, multiples: Sequence[int], clear: float) -> tuple[in
             heaps.insert(0, multiples[place])
             finer, of_finer = multiples[place], here
     return tuple(heaps)
-
-
-def _even_breaks(edges: np.ndarray, sums: np.ndarray, low: float, high: float) -> list[float]:
-    """Return edges between the bounds where they divide the rows more evenly than equal cells do; else none."""
-    starts = list[float]()
-    total = 0.0
-    for start, in_cell in zip(edges[:-1].tolist(), sums.tolist(), strict=True):
-        if total > 0 and low < start < high:
-            starts.append(start)
-            total = 0.0
-        total += in_cell
-    if not starts or len(starts) >= DEFAULT_BINS or sums.sum() <= 0:
-        return []
-    # How likely two rows are to share a cell, with rows spread evenly within the cells that were asked for.
-    points = edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(16) + 0.5) / 16
-    weights = np.repeat(sums / sums.sum() / 16, 16)
-
-    def chance_to_share(cells: np.ndarray) -> float:
-        return float(np.square(np.histogram(points.ravel(), cells, weights=weights)[0]).sum())
-
-    even = chance_to_share(np.linspace(low, high, DEFAULT_BINS + 1))
-    return starts if chance_to_share(np.array([low, *starts, high])) <= 0.75 * even else []

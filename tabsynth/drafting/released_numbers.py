@@ -24,7 +24,7 @@ from tabsynth.drafting.formats import (
     without_times,
 )
 from tabsynth.drafting.identifiers import LOOK_LIKE_IDENTIFIERS, RECORD_NUMBERS
-from tabsynth.drafting.partition import EACH, Partition, edges_of_numbers, round_numbers
+from tabsynth.drafting.partition import EACH, SHAPE, Partition, edges_of_numbers, round_numbers
 from tabsynth.drafting.released_columns import (
     AT_THIS_BUDGET,
     FORMAT,
@@ -40,7 +40,7 @@ from tabsynth.schema.categorical import Categorical, Ordinal
 from tabsynth.schema.cells import base_dtype, with_nulls
 from tabsynth.schema.column import Column
 from tabsynth.schema.number_texts import numbers_of
-from tabsynth.schema.numeric import DEFAULT_BINS, Numeric, off_steps
+from tabsynth.schema.numeric import DEFAULT_BINS, Numeric
 from tabsynth.schema.temporal import Datetime, Period
 from tabsynth.schema.time_texts import is_numeric
 
@@ -49,8 +49,6 @@ IDENTIFYING = 0.05
 PROSE = 0.5  # of the rows: what looks like names of persons or free text, or is no value
 NAMES_OR_PROSE = "its values look like names of persons or free text"
 NUMERIC = 0.95  # of the rows with a value: numbers, for a column of numbers
-# Of powers of ten, between which the distribution of numbers is asked.
-SHAPE = (1, 1.5, 2, 3, 4, 5, 6, 8)
 HEAPS = (1000, 100, 10, 5)  # steps whose multiples people may prefer
 TIMES = 4.7  # standard deviations of its noise, as FORMAT, of formats of dates and times, which are many
 FAR = 5.0  # standard deviations of its noise: of decimals, for one that is wrong costs most
@@ -167,8 +165,6 @@ class NumberDraft(LineDraft):
             return Categorical(
                 **facts, categories=(low, high), other=high if point >= high else low
             )
-        if step is not None:  # floats of many digits are off the steps
-            breaks = [b for b in breaks if not off_steps(np.array(b), low, step)]
         steps = 0 if step is None else round((high - low) / step) + 1
         missing = {
             text: ELSEWHERE for value in far if (text := _text_of(value)) not in self.null_values

@@ -190,13 +190,13 @@ def test_heaping_is_decided_with_noise() -> None:
 
 
 def test_repeats_are_decided_with_noise() -> None:
-    """Of a thousand rows nine hundred with different numbers are on the limit of what numbers of records are."""
+    """Of a thousand rows 971 with different numbers are on the limit of what numbers of records are, at noise of 4.5."""
     left = 0
     for seed in range(40):
         number = number_draft("x")
         number._bounds = 0.0, 10_000.0
         draft_of_rows(
-            pd.DataFrame({"x": [*map(str, range(900)), *["0"] * 100]}), 1.0, seed
+            pd.DataFrame({"x": [*map(str, range(971)), *["0"] * 29]}), 1.0, seed
         )._different({"x": number})
         left += number.nearly_unique
     assert 4 <= left <= 36
