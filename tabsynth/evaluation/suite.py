@@ -24,7 +24,6 @@ from tabsynth.evaluation.metric import (
 from tabsynth.evaluation.results import Prediction, WeightsUsed, reference_scale
 from tabsynth.evaluation.utility.associations import associations
 from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare_coverage
-from tabsynth.evaluation.utility.inference import inference
 from tabsynth.evaluation.utility.marginals import distance_metric, distances, k_marginal
 from tabsynth.evaluation.utility.prediction import (
     dimension_wise_prediction,
@@ -191,7 +190,7 @@ def _tables(
 
 
 def _of_utility(tables: Tables, rng: np.random.Generator, seed: int) -> list[Metric]:
-    """Return the metrics that follow from counts, and from a regression."""
+    """Return the metrics that need no test rows."""
     metrics = [
         k_marginal(tables, seed=seed),
         dimension_wise_probability(tables, rng),
@@ -202,8 +201,6 @@ def _of_utility(tables: Tables, rng: np.random.Generator, seed: int) -> list[Met
     metrics += [subgroup_gap(tables, column, rng) for column in tables.by]
     if tables.weights is not None:
         metrics += population_totals(tables, rng)
-    if tables.target is not None:
-        metrics += inference(tables, tables.target)
     return metrics
 
 

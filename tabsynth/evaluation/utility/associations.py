@@ -1,9 +1,8 @@
-"""The associations between columns, in both tables: Pearson's r, Cramér's V, mutual information.
+"""The associations between columns, in both tables: Pearson's r and Cramér's V.
 
 Each is computed for every pair of columns in the training table and in the other one; the metric is
-the mean absolute difference. V and information are corrected for the bias that few rows give
-them, since tables of different lengths are compared: V after Bergsma 2013, "A bias-correction for
-Cramér's V and Tschuprow's T"; information after Miller 1955 and Madow (entropies + (cells − 1)/2n).
+the mean absolute difference. V is corrected for the bias that few rows give it, since tables of different lengths are
+compared, after Bergsma 2013, "A bias-correction for Cramér's V and Tschuprow's T".
 """
 
 import math
@@ -53,20 +52,10 @@ CRAMER = _mean_difference(
     caveat="A mean hides one bad pair: the worst pairs are listed. V ignores the order of values.",
     source="Cramér 1946; Bergsma 2013; Kott 2001",
 )
-INFORMATION = _mean_difference(
-    name="Mutual information: mean difference",
-    keys=("mutual_information",),
-    meaning="Mean absolute difference between the two tables' mutual information, in nats, over pairs of columns. It is"
-    " corrected for the bias that few rows give it.",
-    formula="I(X; Y) = H(X) + H(Y) − H(X, Y), with entropies H after Miller and Madow",
-    range="0 upwards, in nats",
-    caveat="A mean hides one bad pair: the worst pairs are listed. Columns with more values can differ more.",
-    source="Shannon 1948; Miller 1955; Kott 2001",
-)
 
 
 def associations(tables: Tables, rng: np.random.Generator, *, seed: int = 0) -> list[Metric]:
-    """Return the mean absolute differences of r (numbers only), V and information (in nats) over pairs."""
+    """Return the mean absolute differences of r (numbers only) and V over pairs."""
     present = [t for t in (tables.weighted_train, *tables.with_weights) if t is not None]
     folded, sizes = fold_rare([t.codes for t in present], tables.sizes, present[0].weights)
     pairs = column_sets(len(sizes), 2, seed) if len(sizes) > 1 else []
@@ -78,11 +67,8 @@ def associations(tables: Tables, rng: np.random.Generator, *, seed: int = 0) -> 
         for table, rows, group in zip(folded, present, groups, strict=True):
             weights = rows.effective_weights
             of_pairs = (pair_counts(table, i, j, sizes, group, weights) for i, j in pairs)
-            both = [(cramers_v(c), mutual_information(c)) for c in of_pairs]
-            by_table.append(np.array(both))
-        for which, definition in enumerate((CRAMER, INFORMATION)):
-            values = [matrix[:, which] for matrix in by_table]
-            metrics.append(_metric(definition, names, values, tables))
+            by_table.append(np.array([cramers_v(counts_of_pair) for counts_of_pair in of_pairs]))
+        metrics.append(_metric(CRAMER, names, by_table, tables))
     numeric = [
         (name, s) for name, s in zip(tables.names, tables.scores, strict=True) if s is not None
     ]
@@ -126,7 +112,7 @@ def pair_counts(
 ) -> np.ndarray:
     """Return counts of two columns: of all rows, then without each group; shape (1 + groups, size, size).
 
-    ``weights``, shape (rows,): of each row; their sum is the number of rows that V and information are corrected for.
+    ``weights``, shape (rows,): of each row; their sum is the number of rows that V is corrected for.
     """
     shape = (GROUPS, sizes[i], sizes[j])
     cells = (group * sizes[i] + table[:, i]) * sizes[j] + table[:, j]
@@ -155,21 +141,6 @@ def cramers_v(table: np.ndarray) -> np.ndarray:
     smaller = np.minimum(a - (a - 1) ** 2 / less, b - (b - 1) ** 2 / less) - 1
     ratio = np.divide(phi2, smaller, out=np.zeros_like(phi2), where=smaller > 0)
     return np.sqrt(np.minimum(1.0, ratio))
-
-
-def mutual_information(table: np.ndarray) -> np.ndarray:
-    """Return information of tables of counts in nats, bias-corrected, never below 0; (…, a, b) to (…)."""
-    n = table.sum(axis=(-2, -1))
-    together = _entropy(table.reshape(*table.shape[:-2], -1), n)
-    apart = _entropy(table.sum(axis=-1), n) + _entropy(table.sum(axis=-2), n)
-    return np.maximum(0.0, apart - together)
-
-
-def _entropy(cells: np.ndarray, n: np.ndarray) -> np.ndarray:
-    total = np.maximum(n, 1)
-    share = cells / total[..., None]
-    logs = np.log(share, out=np.zeros_like(share), where=share > 0)
-    return -(share * logs).sum(axis=-1) + ((cells > 0).sum(axis=-1) - 1) / (2 * total)
 
 
 def correlations(
