@@ -195,20 +195,12 @@ class Design:
 
     def weights(self, table: "pd.DataFrame", decimal: str | None = None) -> np.ndarray:
         """Return weights of a table without problems, clipped at the cap, in multiples of :attr:`step`, shape (n,) float64."""
-        cap, step = float(self.max_weight or 0), self.step or 1.0
-        return np.asarray(
-            np.floor(np.minimum(self._read_weights(table, decimal), cap) / step) * step
-        )
-
-    def above_cap(self, table: "pd.DataFrame", decimal: str | None = None) -> np.ndarray:
-        """Return which rows of a table without problems have a weight above the cap, bool, shape (n,)."""
-        return np.asarray(self._read_weights(table, decimal) > float(self.max_weight or 0))
-
-    def _read_weights(self, table: "pd.DataFrame", decimal: str | None) -> np.ndarray:
         from tabsynth.schema.number_texts import numbers_of
 
+        cap, step = float(self.max_weight or 0), self.step or 1.0
         names = [str(name) for name in table.columns]
-        return numbers_of(table.iloc[:, names.index(str(self.weight))], decimal=decimal)
+        weights = numbers_of(table.iloc[:, names.index(str(self.weight))], decimal=decimal)
+        return np.asarray(np.floor(np.minimum(weights, cap) / step) * step)
 
 
 def ambiguous_unit(units: "pd.Series") -> Any:

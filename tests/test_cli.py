@@ -268,7 +268,6 @@ def test_what_the_parser_refuses_is_a_line_with_the_value_and_where_help_is(tmp_
             "--label. Did you mean --class-value? See tabsynth sample",
         ),
         (("plan", "--labels", "9"), "--labels. Did you mean --queries? See tabsynth plan --help."),
-        ((*fit, "--count-clipped"), "--count-clipped. Did you mean --count clipped? See"),
         (("fitt",), "No such command 'fitt'."),
         (("fitt",), " See tabsynth --help."),
         (("plan", "--method"), "'--method' requires an argument."),

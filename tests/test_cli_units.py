@@ -78,14 +78,6 @@ def test_from_a_schema_to_a_verified_table(folder):
     assert sampled(folder)["project"]["unit"] == "patient"
 
 
-@pytest.mark.slow
-def test_units_beyond_the_bound_are_counted_where_that_is_asked_for(folder):
-    said = run(*FIT, cwd=folder)
-    assert "units with more rows" not in said.stdout + said.stderr
-    said = run(*FIT, "--count", "bounded", "--overwrite", cwd=folder)
-    assert "units with more rows than the bound of the schema, by a noisy count" in said.stdout
-
-
 def test_a_plan_shows_bounds_without_a_table(folder):
     words = ("plan", "--method", "margnet", "--rows", 5000, "--epsilon", 1, "--bounds", "1,3,2")
     assumed = ("--rows-per-unit", "1:0.5,2:0.3,4:0.2")
@@ -140,17 +132,9 @@ def test_bad_units_are_refused_in_one_line_with_all_else(folder):
     assert not (folder / "m").exists()
 
 
-def test_ledgers_and_options_of_other_units_are_refused(folder):
+def test_ledgers_of_other_units_are_refused(folder):
     run("ledger", "create", "l", "--epsilon", 2, cwd=folder)
     refused(*FIT, "--ledger", "l", cwd=folder, says="Ledger l protects one record")
-    refused(*FIT, "--count", "repeated", cwd=folder, says="The schema declares a unit")
-    plain = ("--drop", "patient", "-o", "dropped.json")
-    run("schema", "declare", "plain.json", *plain, cwd=folder)
-    words = ("fit", "stays.csv", "--schema", "dropped.json", "--epsilon", 1, "-o", "n")
-    refused(*words, "--count", "bounded", cwd=folder, says="The schema declares no unit")
-    for count, further in (("bounded", ()), ("violations", ("--checkpoint", "c"))):
-        said = run(*words, "--count", count, *further, cwd=folder, code=2)
-        assert said.stdout == ""  # nothing is planned
 
 
 @pytest.mark.slow
@@ -162,9 +146,6 @@ def test_a_fit_warns_by_the_schema_alone(folder):
     words = ("fit", "stays.csv", "--schema", "i.json", *QUICK, "-o", "m")
     said = run(*words, cwd=folder)
     assert "identifier 'patient' and no unit" in said.stderr
-    said = run(*words, "--count", "repeated", "--overwrite", cwd=folder)
-    assert "identifiers with several rows of the schema, by a noisy count" in said.stdout
-    assert "and no unit" not in said.stderr
 
 
 @pytest.mark.slow

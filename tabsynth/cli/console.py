@@ -25,9 +25,7 @@ from tabsynth.errors import FileFormatError, TableError, TabsynthError
 INTERRUPTED = 130
 # Options of version 0.2: settings that have other names now, and what replaces other options, by their command.
 RENAMED = {"label": "class_column", "labels": "queries"}
-COUNTED = ("violations", "clipped", "bounded", "repeated")
 REPLACED = {
-    "fit": {f"count-{name}": f"--count {name}" for name in COUNTED},
     "plan": {"labels": "--queries"},
     "sample": {"label": "--class-value"},
 }

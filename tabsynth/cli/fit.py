@@ -3,7 +3,7 @@
 import re
 import time
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, is_dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,6 @@ from tabsynth.cli.console import INTERRUPTED, as_typed, cli_command, fail, one_i
 from tabsynth.cli.ledger import ledger_status
 from tabsynth.cli.options import (
     Engine,
-    FitBudget,
     FitColumns,
     FitRequest,
     Outputs,
@@ -63,7 +62,6 @@ OF_LINKED = (
 @cli_command
 def fit(
     request: FitRequest,
-    budget: FitBudget,
     columns: FitColumns,
     survey: Survey,
     settings: Settings,
@@ -81,28 +79,22 @@ def fit(
     started = time.monotonic()
     from tabsynth.synthesizers import METHODS as ESTIMATORS
     from tabsynth.synthesizers.session import is_model_of
-    from tabsynth.synthesizers.violations import check_count, check_counted
 
     _check_source(request, engine)
     parameters: dict[str, Any] = {"epsilon": request.epsilon, "delta": request.delta}
     parameters |= {"device": running.device, "random_state": running.seed, "rows": request.rows}
     parameters |= {"time_limit": request.time_limit and seconds(request.time_limit)}
     parameters |= {"accept_drafted_domain": columns.accept_drafted_domain}
-    count = budget.count or ()
     synthesizer: Any
     read: Callable[[], Any]
     if columns.linked is not None:
         refused = {"schema": request.schema, "save_schema": request.save_schema, **asdict(survey)}
-        refused |= {"count": budget.count, "null": columns.null, "tables": columns.tables}
+        refused |= {"null": columns.null, "tables": columns.tables}
         refused |= {"no_relations": columns.no_relations or None}
         refuse({**refused, **asdict(settings), **asdict(prior)}, "Linked tables", OF_LINKED)
         synthesizer, read = _linked_fit(request.table, columns.linked, parameters, reading)
     else:
         facts = load_schema(request.schema)
-        on_disk = running.checkpoint is not None or budget.ledger is not None
-        in_place = _counts_itself(request.table)
-        for name in check_count(count):  # before the plan, which is printed
-            check_counted(name, facts, None, in_place=in_place, on_disk=on_disk)
         _check_columns(request, columns, survey, reading)
         arguments = parameters | arguments_of(
             request.method,
@@ -118,11 +110,10 @@ def fit(
         synthesizer = ESTIMATORS[request.method](facts, **arguments)
         read = partial(_read_engine, engine)
         if request.table is not None:
-            identifiers = "repeated" in count
-            read = partial(_read_rows, request.table, facts, nulls, reading, identifiers)
+            read = partial(_read_rows, request.table, facts, nulls, reading)
     private = engine.duckdb if request.table is None else request.table
     inputs = [private, request.schema, columns.linked, settings.config]
-    inputs += [prior.public, budget.ledger]
+    inputs += [prior.public, request.ledger]
     if prior.public is not None and private is not None and is_same_file(prior.public, private):
         raise InputError(
             f"{prior.public} is the private table itself; give a public table to --public."
@@ -135,9 +126,8 @@ def fit(
         read,
         request.out,
         running.checkpoint,
-        budget.ledger,
+        request.ledger,
         started,
-        count,
         overwrite=outputs.overwrite,
     )
     for note in synthesizer.notes() if columns.linked is not None else ():
@@ -247,7 +237,6 @@ def _read_rows(
     schema: "Schema | None",
     nulls: tuple[str, ...],
     reading: Reading,
-    identifiers: bool,
 ) -> Any:
     """Read the rows of a file; the rows of a folder are counted in place."""
     from tabsynth.tables.files import read_any, read_table
@@ -257,8 +246,7 @@ def _read_rows(
         return ParquetCounter(table)
     if schema is None:
         return read_any(table, nulls, ask=True, **reading.as_texts)
-    aside = schema.identifiers if identifiers else ()
-    return read_table(table, schema, **reading.options, aside=aside)
+    return read_table(table, schema, **reading.options)
 
 
 def _parse_tables(texts: Collection[str] | None) -> list[list[str]] | None:
@@ -282,15 +270,13 @@ def fit_and_print(
     checkpoint: Path | None = None,
     ledger: Path | None = None,
     started: float | None = None,
-    count: Sequence[str] = (),
     *,
     overwrite: bool = False,
 ) -> None:
     """Print the plan, then read the table, fit, save the model and print the privacy cost.
 
     A time limit counts from ``started``, a time of :func:`time.monotonic` and by default now: imports, the plan and the
-    reading of the table are parts of it. ``count`` is that of :meth:`Synthesizer.fit`, ``overwrite`` that of
-    :meth:`Synthesizer.save`.
+    reading of the table are parts of it. ``overwrite`` is that of :meth:`Synthesizer.save`.
     """
     started = time.monotonic() if started is None else started
     from tabsynth.synthesizers.method import design_notes
@@ -313,32 +299,17 @@ def fit_and_print(
     if synthesizer.time_limit is not None:
         seconds = synthesizer.time_limit - (time.monotonic() - started)
         synthesizer.set_params(time_limit=max(seconds, LEAST_LIMIT))
-    options: dict[str, Any] = {"count": count} if count else {}  # linked tables count nothing
     warnings.simplefilter("ignore", DraftWarning)  # the summary is printed after the fit
     with one_interrupt():
         try:
             with progress_bar(True) as progress:
-                synthesizer.fit(
-                    frame,
-                    progress=progress,
-                    checkpoint=checkpoint,
-                    ledger=ledger,
-                    **options,
-                )
+                synthesizer.fit(frame, progress=progress, checkpoint=checkpoint, ledger=ledger)
         except KeyboardInterrupt:
             _end_interrupted(synthesizer, out, checkpoint, overwrite)
     synthesizer.save(out, overwrite=overwrite)
     if drafts:
         _print_draft(synthesizer)
-    from tabsynth.privacy.noise.counts import stated_count
-
     certificate = synthesizer.certificate()
-    for item in certificate["mechanisms"]:
-        if "noisy_number" in item["details"]:
-            stated = stated_count(item["details"]["noisy_number"], item["details"]["interval"])
-            say(
-                f"{stated[:1].upper()}{stated[1:]} {item['purpose']} of the schema, by a noisy count."
-            )
     if synthesizer.population_ is not None:
         say(f"Population: {population_text(synthesizer)}.")
     if certificate["training"]["stopped"]:

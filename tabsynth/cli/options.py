@@ -178,19 +178,7 @@ class FitRequest:
     time_limit: str | None = option(
         "Stop training after this time, e.g. 90s, 10m or 2h. Default: no limit."
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitBudget:
-    """The options of the budget and the ledger."""
-
     ledger: Ledger = None
-    count: list[str] | None = option(
-        "Release a number with noise, for a hundredth of the budget: of rows that break a rule (violations), of"
-        " rows whose weight is above the largest one (clipped), of units with more rows than the bound (bounded), or"
-        " of identifiers that several rows have (repeated). Repeatable. The certificate lists it. Default: none.",
-        panel=BUDGET,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -279,14 +279,6 @@ class TableEncoder:
         """Return category codes of a synthetic table, shape (rows, columns) int64, whatever rules its rows break."""
         return np.stack([self._codes(column, table) for column in self.schema.columns], axis=1)
 
-    def violations(self, table: pd.DataFrame) -> np.ndarray:
-        """Return which rows of a table break a rule or have an impossible combination, bool, shape (n,)."""
-        named = table.set_axis([str(name) for name in table.columns], axis=1)
-        wrong = np.zeros(len(named), dtype=bool)
-        for _, broken in self._violations(named):
-            wrong |= broken
-        return wrong
-
     def _violations(self, table: pd.DataFrame) -> Iterator[tuple[Rule, np.ndarray]]:
         """Return each rule with the rows that break it."""
         codes: dict[str, np.ndarray] = {}

@@ -1,7 +1,7 @@
 """The base class of the public estimators: fit a DataFrame under a budget, sample DataFrames, save, load; and all estimators."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields, is_dataclass
 from importlib import import_module
@@ -176,7 +176,6 @@ class Synthesizer(BaseEstimator):
         progress: Progress | None = None,
         checkpoint: str | Path | None = None,
         ledger: str | Path | None = None,
-        count: Collection[str] = (),
     ) -> Self:
         """Fit the table under the budget. The plan is logged before the table is read.
 
@@ -197,11 +196,6 @@ class Synthesizer(BaseEstimator):
         ledger : path, optional
             A project's ledger (:class:`tabsynth.privacy.ProjectLedger`): the privacy cost of this fit composes there with
             all other fits under it, and is written there before rows are read. Locked until the fit ends.
-        count : collection of {"violations", "clipped", "bounded", "repeated"}
-            Numbers to release with noise, each for a hundredth of the budget (in μ²): of rows that break a rule of the schema,
-            of rows whose survey weight is above its ``max_weight``, of units with more rows than its ``max_rows_per_unit``, and
-            of values of its first identifier that several rows have. The certificate lists each with its mechanism. By
-            default nothing says how many there are; a warning on identifiers then follows from the schema alone.
 
         Raises
         ------
@@ -215,7 +209,7 @@ class Synthesizer(BaseEstimator):
             the whole plan, because the time at which a person stops a fit may depend on its progress.
         """
         with FitSession(self, checkpoint=checkpoint, ledger=ledger) as session:
-            self.model_ = session.fit(as_counter(table), progress=progress, count=count)
+            self.model_ = session.fit(as_counter(table), progress=progress)
         if session.interrupted:
             raise KeyboardInterrupt
         return self

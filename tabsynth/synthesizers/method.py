@@ -465,7 +465,7 @@ def design_notes(design: Design) -> list[str]:
     if design.unit is not None:
         notes.append(
             f"protects units, the values of column {quote(design.unit)}: at most {design.rows} rows of each are used,"
-            " noise is scaled to that, and rows beyond are left out without being counted (count=['bounded'])"
+            " noise is scaled to that, and rows beyond are left out without being counted"
         )
     return notes
 

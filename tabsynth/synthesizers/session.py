@@ -4,7 +4,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, is_dataclass, replace
 from functools import partial
@@ -56,14 +56,12 @@ from tabsynth.synthesizers.method import (
     FittedModel,
     Method,
     PlannedSpend,
-    TableMethod,
     Trained,
     device_of,
     json_default,
     read_model,
 )
 from tabsynth.synthesizers.plan import Plan, complete_plan
-from tabsynth.synthesizers.violations import check_count, check_counted, release_number
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.frames import TableKind, to_pandas
 from tabsynth.training.checkpoint import INDEX, Checkpoint, LostRelease, read_index
@@ -230,23 +228,18 @@ class FitSession:
     # The fit.
 
     @limit_threads()
-    def fit(
-        self, table: object, *, progress: Progress | None = None, count: Collection[str] = ()
-    ) -> FittedModel[Any]:
+    def fit(self, table: object, *, progress: Progress | None = None) -> FittedModel[Any]:
         """Fit the table by the plan, or restore the model of a complete fit from the checkpoint.
 
         Parameters
         ----------
         table : DataFrame, RowCounter or dict of DataFrame
         progress : callable, optional
-        count : collection of str
-            Noisy numbers to release; see ``count`` of :meth:`Synthesizer.fit`.
         """
-        counted = check_count(count) if count else []
         if self.schema is None:
-            table, kind = self._open_and_draft(table, counted)
+            table, kind = self._open_and_draft(table)
         else:
-            kind = self._check_before(table, counted).kind_of(table)
+            kind = self._check_before().kind_of(table)
             self._open()
         if self.is_finished:
             return self._restore()
@@ -281,38 +274,18 @@ class FitSession:
         self.interrupted = monitor.stopped == INTERRUPTED
         return fitted
 
-    def _check_before(self, table: object, counted: Sequence[str]) -> Method:
-        """Check method and domain, and release the noisy numbers of rows that are changed or left out."""
+    def _check_before(self) -> Method:
+        """Check method and domain."""
         method = self._make_method()
         check_domain(method)
         names = getattr(method.schema, "identifiers", ())
-        if names and method.schema.unit is None and "repeated" not in counted:
+        if names and method.schema.unit is None:
             logger.warning(
                 "the schema declares identifier %s and no unit, so the fit protects single rows; if somebody may have several,"
-                " declare the unit (this follows from the schema alone; count=['repeated'] counts them with noise)",
+                " declare the unit (this follows from the schema alone)",
                 ", ".join(map(quote, names)),
             )
-        if counted:
-            self._release_numbers(method, counted, table)
         return method
-
-    def _release_numbers(self, method: Method, counted: Sequence[str], table: object) -> None:
-        if not isinstance(method, TableMethod):
-            raise InputError(f"Method {method.name} takes no count=[{counted[0]!r}]; leave it out.")
-        on_disk = self.path is not None or self.project_path is not None
-        in_place = isinstance(table, RowCounter)
-        columns = None if in_place else [str(name) for name in to_pandas(table).columns]
-        for option in counted:
-            check_counted(option, method.schema, columns, in_place=in_place, on_disk=on_disk)
-        self._check_sources()
-        seed = self.estimator.random_state
-        method.encode_rows(table, key_of(seed))  # refuses before anything is charged
-        spent = self._ledger_after(as_earlier(self._earlier_spends()))
-        spent.unit, spent.contributions = method.schema.unit, method.schema.contributions
-        # What is released is spent, whatever comes of the rest.
-        self.earlier, self.charged, self.release_charged = spent, spent, True
-        for option in counted:
-            release_number(option, table, method.encoder, spent, seed)
 
     def train(self, method: Method, rows: object, monitor: TrainingMonitor) -> Trained:
         """Train by the plan; after a crash that lost a charged release, by a new plan for the remaining budget."""
@@ -372,15 +345,9 @@ class FitSession:
 
     # A draft of the schema.
 
-    def _open_and_draft(
-        self, table: object, counted: Sequence[str]
-    ) -> tuple[pd.DataFrame, TableKind]:
+    def _open_and_draft(self, table: object) -> tuple[pd.DataFrame, TableKind]:
         """Draft a schema privately, for a part of the budget, and plan the fit for the remaining budget."""
         estimator = self.estimator
-        if counted:
-            raise InputError(
-                f"count={counted[0]!r} needs a schema that declares what is counted; a fit that drafts one has none."
-            )
         if isinstance(table, RowCounter):
             raise InputError("A draft of a schema needs rows; declare a schema to fit counts.")
         for name in SPEAKS_OF_SCHEMA:

@@ -117,9 +117,6 @@ FITS: dict[str, Callable[[Path], Any]] = {
     "suggested rules": suggested,
     "a draft on a project ledger": on_a_project,
     "a draft, declared afterwards": declared_afterwards,
-    "counted rows": lambda _: MargNet(RULED, epsilon=2.0, config=SMALL).fit(
-        pairs(), count=["violations"]
-    ),
     "interrupted": interrupted,
     "stopped": lambda _: small_dpgan(time_limit=1e-6, rate=0.5).fit(rows()),
 }

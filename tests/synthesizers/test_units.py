@@ -15,17 +15,14 @@ from tabsynth.drafting.private_schema import draft_private
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import Rows, key_of
 from tabsynth.errors import FileFormatError
-from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import mechanism_from
 from tabsynth.privacy.certificate.certificate import beside, describe_mechanism
 from tabsynth.privacy.certificate.completeness import FIGURES
 from tabsynth.privacy.certificate.verification import verify
-from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.schema import Column, Design
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.estimator import load
-from tabsynth.synthesizers.violations import SHARE, release_number
 
 COLUMNS = [
     Column(name="ward", kind="categorical", dtype="str", categories=("a", "b", "c")),
@@ -244,22 +241,21 @@ def test_a_refit_under_another_bound_is_refused(weight: str | None, tmp_path: An
         before = one.ledger_.to_list()
         for other in others:
             one.set_params(schema=other, epsilon=8.0, config=SMALL)
-            for options in ({}, {"count": ["bounded"]}):
-                with pytest.raises(InputError, match="other bounds of a unit, or another cap"):
-                    one.fit(table, **options)
+            with pytest.raises(InputError, match="other bounds of a unit, or another cap"):
+                one.fit(table)
         assert one.ledger_.to_list() == before
         one.set_params(schema=first, epsilon=2.0).fit(table)  # the same bound goes on
         assert "at most 2 of them" in one.certificate()["privacy_unit"]
         assert len(one.ledger_.to_list()) > len(before)
 
 
-def test_a_refit_that_counts_under_another_unit_is_refused() -> None:
+def test_a_refit_of_units_after_records_is_refused() -> None:
     """Nothing is released, and the cost of the first fit stays that of single records."""
     model = MargNet(Schema(COLUMNS), epsilon=1.0, config=SMALL).fit(stays()[["ward", "days"]])
     before = model.ledger_.to_list()
     model.set_params(schema=schema(), epsilon=8.0)
     with pytest.raises(InputError, match="protects one record, and this fit all records of one"):
-        model.fit(stays(), count=["bounded"])
+        model.fit(stays())
     assert model.ledger_.to_list() == before and model.ledger_.unit is None
 
 
@@ -282,59 +278,15 @@ def test_what_protects_records_is_refused_under_a_unit() -> None:
         Schema.from_dict({**with_unit.to_dict(), "unit": unit})
 
 
-# Numbers that are released.
-
-
-def numbers(option: str, table: pd.DataFrame, of: Schema, runs: int = 60) -> tuple[Any, Any]:
-    encoder, out = TableEncoder(of), []
-    for _ in range(runs):
-        ledger = Ledger(1.0, 1e-5)
-        out.append(release_number(option, table, encoder, ledger, None))
-    return np.array(out), ledger.accounts[0]
-
-
-def test_the_number_of_bounded_units_has_the_noise_of_one(caplog: Any) -> None:
-    """A unit is above its bound or not, however many rows it has: the noise is that of a count of units."""
-    noise = 1 / (np.sqrt(SHARE) * gaussian_mu(1.0, 1e-5))
-    actual, account = numbers("bounded", stays(400), schema(2))
-    expected = int((stays(400)[UNIT].value_counts() > 2).sum())
-    assert abs(actual.mean() - expected) < 4 * noise / np.sqrt(len(actual))
-    assert actual.std() == pytest.approx(noise, rel=0.3)
-    assert account.details["l2_sensitivity"] == 1.0 and account.details["unit"] == "units"
-
-
-def test_violations_of_a_unit_count_at_most_its_bound() -> None:
-    """A unit with a hundred rows that break a rule adds its bound to their number."""
-    columns = [Column(name=n, kind="ordinal", dtype="int64", categories=(1, 2, 3)) for n in "xy"]
-    rules = {"constraints": [{"order": ["x", "y"]}], "violations": "drop"}
-    of = Schema(columns, unit=UNIT, max_rows_per_unit=3, **rules)
-    table = pd.DataFrame({UNIT: [7] * 100 + [8] * 50, "x": 3, "y": [1] * 100 + [3] * 50})
-    ledger = Ledger(math.inf, 1e-5)
-    assert release_number("violations", table, TableEncoder(of), ledger, None) == 3
-    _, account = numbers("violations", table, of, 1)
-    assert account.details["l2_sensitivity"] == 3.0
-
-
-def test_a_fit_counts_bounded_units_within_its_budget() -> None:
-    model = MargNet(schema(), epsilon=1.0, config=SMALL).fit(stays(), count=["bounded"])
-    certificate = model.certificate()
-    purpose = "units with more rows than the bound"
-    (item,) = [i for i in certificate["mechanisms"] if i["purpose"] == purpose]
-    assert certificate["epsilon"] <= 1 and isinstance(item["details"]["noisy_number"], int)
-    with pytest.raises(InputError, match="declares no unit"):
-        plain = MargNet(Schema(COLUMNS), epsilon=1.0, config=SMALL)
-        plain.fit(stays()[["ward", "days"]], count=["bounded"])
-
-
 # Identifiers without a unit.
 
 IDENTIFIED = Schema([*COLUMNS, Identifier(name=UNIT, dtype="int64")])
 
 
-def messages(caplog: Any, table: pd.DataFrame, of: Schema, **options: Any) -> list[str]:
+def messages(caplog: Any, table: pd.DataFrame, of: Schema) -> list[str]:
     caplog.clear()
     with caplog.at_level(logging.WARNING, logger="tabsynth"):
-        MargNet(of, epsilon=1.0, config=SMALL, random_state=0).fit(table, **options)
+        MargNet(of, epsilon=1.0, config=SMALL, random_state=0).fit(table)
     return [text for text in caplog.messages if "identifier" in text]
 
 
@@ -348,24 +300,3 @@ def test_the_warning_follows_from_the_schema_alone(caplog: Any) -> None:
     assert "follows from the schema alone" in said[0][0]
     assert not messages(caplog, repeated, schema())
     assert not messages(caplog, repeated[["ward", "days"]], Schema(COLUMNS))
-
-
-def test_repeated_identifiers_are_counted_with_noise_where_that_is_asked_for(caplog: Any) -> None:
-    """A record more or less changes by one how many identifiers several rows have."""
-    noise = 1 / (np.sqrt(SHARE) * gaussian_mu(1.0, 1e-5))
-    table = pd.concat([stays(400).astype({UNIT: object}), stays(3).assign(**{UNIT: None})])
-    actual, account = numbers("repeated", table, IDENTIFIED)
-    expected = int((stays(400)[UNIT].value_counts() > 1).sum())
-    assert abs(actual.mean() - expected) < 4 * noise / np.sqrt(len(actual))
-    assert account.details["l2_sensitivity"] == 1.0
-    many = stays(800)
-    (said,) = messages(caplog, many, IDENTIFIED, count=["repeated"])
-    assert "identifiers with several rows: the guarantee" in said
-    single = many.assign(**{UNIT: range(len(many))})
-    assert not messages(caplog, single, IDENTIFIED, count=["repeated"])
-    with pytest.raises(InputError, match="The table lacks the identifier, column 'patient'"):
-        messages(caplog, single.drop(columns=UNIT), IDENTIFIED, count=["repeated"])
-    with pytest.raises(InputError, match="The schema declares a unit"):
-        messages(caplog, many, schema(), count=["repeated"])
-    with pytest.raises(InputError, match="declares no identifier"):
-        messages(caplog, many[["ward", "days"]], Schema(COLUMNS), count=["repeated"])

@@ -22,7 +22,6 @@ from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import (
     Measured,
     NoisyCounts,
-    interval,
     noisy_marginals,
     noisy_row_count,
     noisy_total,
@@ -37,7 +36,6 @@ from tabsynth.synthesizers.method import Population, with_settings
 from tabsynth.synthesizers.mixture import Mixture
 from tabsynth.synthesizers.pate.rounds import deal
 from tabsynth.synthesizers.pate.teachers import Teachers, TeacherTrainer
-from tabsynth.synthesizers.violations import release_number
 from tabsynth.training.private_step import PARTS_STEP, WeightedInputs
 
 torch.set_num_threads(1)
@@ -233,7 +231,7 @@ def test_pairs_with_the_classes_are_counted_in_any_case(monkeypatch: pytest.Monk
 def test_a_fit_estimates_the_population(tmp_path, caplog) -> None:
     table = rows()
     with caplog.at_level(logging.DEBUG):
-        model = MargNet(SCHEMA, epsilon=2, config=SMALL).fit(table, count=["clipped"])
+        model = MargNet(SCHEMA, epsilon=2, config=SMALL).fit(table)
     clipped = np.minimum(table["w"], CAP)
     assert model.population_ == pytest.approx(clipped.sum(), rel=0.05)
     assert model.rows_ == pytest.approx(4000, abs=200)  # and not the population
@@ -253,14 +251,7 @@ def test_a_fit_estimates_the_population(tmp_path, caplog) -> None:
     certificate = model.certificate()
     assert certificate["epsilon"] <= 2
     assert certificate["public"]["design"]["weight"] == {"column": "w", "max": CAP}
-    (item,) = [i for i in certificate["mechanisms"] if "noisy_number" in i["details"]]
-    exact, noisy = (table["w"] > CAP).sum(), item["details"]["noisy_number"]
-    assert abs(noisy - exact) < 6 * 20
-    said = " ".join(caplog.messages).split()
-    assert str(noisy) in said and (noisy == exact or str(exact) not in said)
-    assert item["details"]["interval"] == list(
-        interval(noisy, item["noise_added"]["standard_deviation"], rounded=True)
-    )
+    assert str((table["w"] > CAP).sum()) not in " ".join(caplog.messages).split()
     low, high = model.population_interval_
     assert low <= model.population_ <= high and low < clipped.sum() < high < 1.3 * low
     assert load(tmp_path / "m").population_interval_ == (low, high)
@@ -356,20 +347,6 @@ def test_weights_of_samples_that_there_cannot_be() -> None:
         MargNet(SCHEMA, epsilon=1, rows=10**9).plan()
 
 
-def test_the_number_of_clipped_rows_has_the_noise_that_is_charged() -> None:
-    table = rows(300)
-    numbers = []
-    for _ in range(200):
-        ledger = Ledger(1.0, 1e-5)
-        encoder = TableEncoder(SCHEMA)
-        numbers.append(release_number("clipped", table, encoder, ledger, None))
-        (account,) = ledger.accounts
-        assert account.details["noisy_number"] == numbers[-1]
-    noise = account.noise_multiplier
-    assert abs(np.mean(numbers) - (table["w"] > CAP).sum()) < 4 * noise / math.sqrt(200)
-    assert np.std(numbers) == pytest.approx(noise, rel=0.2)
-
-
 def test_equal_rows_of_other_weights_keep_their_teachers() -> None:
     """R15: a record's weight is a part of it, so that one record less moves no other."""
     codes, weights = torch.zeros(40, 3), np.linspace(0.1, 1, 40)
@@ -422,9 +399,8 @@ def test_from_a_file_to_a_weighted_sample(files) -> None:
         files / "s.json", overwrite=True
     )
     assert Schema.load(files / "s.json").fingerprint() == SCHEMA.fingerprint()
-    said = run(*WORDS, "-o", "m", "--count", "clipped", cwd=files).stdout
+    said = run(*WORDS, "-o", "m", cwd=files).stdout
     assert "weighted by 'w', clipped at 300" in said
-    assert "rows with a weight above the cap of the schema, by a noisy count" in said
     run("sample", "m", "-o", "u.csv", "--weights", "population", cwd=files)
     made = pd.read_csv(files / "u.csv")
     assert list(made) == ["a", "b", "w"] and len(made) == 400 and made["w"].nunique() == 1
@@ -492,6 +468,3 @@ def test_options_of_weights_that_cannot_be(files) -> None:
     refused(
         *plan, "--caps", "three", "--population", 9, cwd=files, says="Expected numbers in --caps"
     )
-    table = rows(50).drop(columns="w")
-    with pytest.raises(InputError, match="declares no survey weight"):
-        MargNet(Schema(COLUMNS), epsilon=1).fit(table, count=["clipped"])

@@ -1,7 +1,7 @@
 """MargNet for linked tables: mixtures of the records of each table, fitted to noisy counts under one ledger."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -436,7 +436,6 @@ class LinkedMargNet(Synthesizer):
         progress: Progress | None = None,
         checkpoint: str | Path | None = None,
         ledger: str | Path | None = None,
-        count: Collection[str] = (),
     ) -> Self:
         """Fit linked tables under the budget. The plan is logged before they are read.
 
@@ -447,8 +446,6 @@ class LinkedMargNet(Synthesizer):
             their order are used; how many parents have more is among the noisy counts, and :meth:`notes` says so.
         progress, checkpoint, ledger
             As of :meth:`Synthesizer.fit`.
-        count
-            Linked tables take none.
 
         Raises
         ------
@@ -459,9 +456,7 @@ class LinkedMargNet(Synthesizer):
             If the fit would exceed the budget, or that of the project.
         """
         _ = self._check_linked(self.schema)
-        return super().fit(
-            table, progress=progress, checkpoint=checkpoint, ledger=ledger, count=count
-        )
+        return super().fit(table, progress=progress, checkpoint=checkpoint, ledger=ledger)
 
     @limit_threads()
     def sample(
