@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import product
 from typing import Any
 
 from scipy.stats import norm
@@ -13,20 +12,18 @@ from tabsynth._validate import in_range, integer, one_of, positive, quote
 from tabsynth.design import Design
 from tabsynth.drafting.budget import FORMATS_SHARE, ROUNDS, DraftBudget, Noise, draft_share
 from tabsynth.drafting.released_columns import FORMAT
-from tabsynth.errors import BudgetError, InputError
-from tabsynth.privacy.accounting.accountants import Spend, gaussian_mu
+from tabsynth.errors import InputError
+from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.attackers import (
     AttackBounds,
     attack_bounds,
     epsilon_of_advantage,
 )
-from tabsynth.privacy.accounting.calibration import calibrate, noise_by_rdp
 from tabsynth.privacy.accounting.labels import LabelPlan, Labels, check_budget, plan_labels
 from tabsynth.privacy.accounting.mechanisms import (
     THRESHOLD_SHARE,
     Gaussian,
     NoPrivacy,
-    SubsampledGaussian,
 )
 from tabsynth.privacy.noise.counts import shares_by_cells
 from tabsynth.schema.column import Column
@@ -42,8 +39,6 @@ __all__ = [
     "DraftPlan",
     "LabelPlan",
     "Labels",
-    "NoisePlan",
-    "StepNoise",
     "bounds_of",
     "column_errors",
     "plan",
@@ -52,63 +47,7 @@ __all__ = [
     "plan_caps",
     "plan_draft",
     "plan_labels",
-    "plan_noise",
 ]
-
-BATCHES, STEPS = (256, 1024), (1000, 5000)
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepNoise:
-    """The noise of ``steps`` steps on batches of ``batch`` rows, if all of the budget goes to them.
-
-    Attributes
-    ----------
-    rate : float
-        q, the chance of a row to be in a batch.
-    noise_by_rdp : float or None
-        Noise multiplier by the RDP accountant; None where it finds none that is enough.
-    noise : float
-        By PRV, the accountant of the ledger: less noise for the same promise.
-    """
-
-    batch: int
-    steps: int
-    rate: float
-    noise_by_rdp: float | None
-    noise: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoisePlan:
-    """A budget in noise.
-
-    Attributes
-    ----------
-    grid : tuple of StepNoise
-        Empty for a method without steps.
-    own : Plan
-        What the method itself would do with its defaults.
-    errors : tuple of ColumnError
-        Of methods that release counts of columns.
-    """
-
-    rows: int
-    epsilon: float
-    delta: float
-    grid: tuple[StepNoise, ...]
-    own: Plan
-    errors: tuple["ColumnError", ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping."""
-        return {
-            **{"method": self.own.method, "rows": self.rows},
-            **{"epsilon": self.epsilon, "delta": self.delta},
-            "grid": [asdict(step) for step in self.grid],
-            "default": plan_facts(self.own),
-            "errors": [asdict(error) for error in self.errors],
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,52 +94,6 @@ def column_errors(fit_plan: Plan, schema: SchemaLike, rows: int) -> tuple[Column
             )
         )
     return tuple(out)
-
-
-def plan_noise(
-    method: str,
-    rows: int,
-    epsilon: float,
-    delta: float = 1e-5,
-    *,
-    schema: SchemaLike | None = None,
-    batches: Sequence[int] = BATCHES,
-    steps: Sequence[int] = STEPS,
-    parameters: Mapping[str, Any] | None = None,
-) -> NoisePlan:
-    """Return the noise that ``method`` takes under (epsilon, delta).
-
-    Parameters
-    ----------
-    method : str
-        Any method without teachers.
-    rows : int
-        Of the table, as the caller declares it: public, never counted in a private table.
-    schema : Schema, dict or path, optional
-        A GAN's noise does not depend on it; MargNet's does.
-    batches, steps : sequence of int
-        The grid of a GAN's steps.
-    parameters : mapping, optional
-        Further parameters of the estimator, for the plan of the method itself.
-    """
-    check_budget(rows, epsilon, delta)
-    one_of(
-        "method",
-        method,
-        sorted(n for n, registered in methods.METHODS.items() if not registered.votes),
-    )
-    _check_schema(method, schema)
-    fit_plan = plan(method, rows, epsilon, delta, schema, **(parameters or {}))
-    pairs = (
-        []
-        if methods.METHODS[method].by_schema
-        else product(sorted(set(batches)), sorted(set(steps)))
-    )
-    grid = tuple(_step_noise(rows, b, t, epsilon, delta) for b, t in pairs)
-    errors = () if schema is None else column_errors(fit_plan, schema, rows)
-    return NoisePlan(
-        rows=rows, epsilon=epsilon, delta=delta, grid=grid, own=fit_plan, errors=errors
-    )
 
 
 def plan(
@@ -688,24 +581,3 @@ def plan_facts(fit_plan: Plan) -> dict[str, Any]:
 def _any_schema() -> Schema:
     """Return a schema for a plan where nothing depends on it."""
     return Schema([Column(name="any", kind="categorical", dtype="str", categories=("a", "b"))])
-
-
-def _step_noise(rows: int, batch: int, steps: int, epsilon: float, delta: float) -> StepNoise:
-    integer("batch", batch)
-    integer("steps", steps)
-    rate = min(1.0, batch / rows)
-
-    def build(noise: float) -> list[Spend]:
-        return [(SubsampledGaussian(noise_multiplier=noise, sampling_rate=rate), steps)]
-
-    try:
-        by_rdp = noise_by_rdp(build, epsilon, delta)
-    except BudgetError:
-        by_rdp = None
-    return StepNoise(
-        batch=batch,
-        steps=steps,
-        rate=rate,
-        noise_by_rdp=by_rdp,
-        noise=calibrate(build, epsilon, delta),
-    )

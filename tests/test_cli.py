@@ -267,7 +267,6 @@ def test_what_the_parser_refuses_is_a_line_with_the_value_and_where_help_is(tmp_
             ("sample", "m", "--label", "x"),
             "--label. Did you mean --class-value? See tabsynth sample",
         ),
-        (("plan", "--labels", "9"), "--labels. Did you mean --queries? See tabsynth plan --help."),
         (("fitt",), "No such command 'fitt'."),
         (("fitt",), " See tabsynth --help."),
         (("plan", "--method"), "'--method' requires an argument."),

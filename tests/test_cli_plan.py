@@ -55,41 +55,25 @@ def test_a_mode_is_priced():
 
 
 def test_labels_as_json():
-    words = ("--consensus", "0.7", "--flips", "0.1", "--queries", "900", "--teacher-count", "100")
-    result = json.loads(told(*PATE, *words, "--teacher-count", "150", "--delta", "1e-6", "--json"))
+    result = json.loads(told(*PATE, "--delta", "1e-6", "--json"))
     assert result["method"] == "pate-gan" and (result["rows"], result["delta"]) == (19077, 1e-6)
-    assert (result["consensus"], result["flips"], result["target_queries"]) == (0.7, 0.1, 900)
-    assert [x["teachers"] for x in result["grid"]] == [100, 150]
+    assert (result["consensus"], result["flips"], result["target_queries"]) == (0.75, 0.05, 5000)
+    assert 1907 in [labels["teachers"] for labels in result["grid"]]
 
 
 def test_noise_is_told():
-    words = ("plan", "--rows", "900", "--epsilon", "3", "--method")
-    text = told(*words, "dp-gan", "--batch", 900, "--steps", 7)
-    assert text.splitlines()[1].split() == [
-        "batch",
-        "steps",
-        "rate",
-        "noise",
-        "by",
-        "PRV",
-        "by",
-        "RDP",
-    ]
-    assert text.splitlines()[2].split()[:3] == ["900", "7", "1"]
+    text = told("plan", "--rows", "900", "--epsilon", "3", "--method", "dp-gan")
     assert "critic: " in text and "spends epsilon = " in text
-    result = json.loads(told(*words, "dp-gan", "--batch", 900, "--steps", 7, "--json"))
-    assert result["grid"][0]["steps"] == 7
 
 
 @pytest.mark.slow
 def test_a_tiny_budget_is_planned_within_seconds():
     start = time.process_time()
     words = ("--rows", 20_000, "--epsilon", 0.001, "--method", "dp-wgan")
-    result = json.loads(told("plan", *words, "--batch", 256, "--steps", 1000, "--json"))
+    result = json.loads(told("plan", *words, "--json"))
     assert time.process_time() - start < 30
-    assert result["default"]["accountant"] == "PLD"
+    assert result["default"]["accountant"] == "PLD" and result["errors"] == []
     assert 0.99e-3 <= result["default"]["epsilon"] <= 1e-3
-    assert result["grid"][0]["noise"] == pytest.approx(699, rel=0.02)
 
 
 def test_margnet_by_its_schema(tmp_path):
@@ -116,10 +100,6 @@ def test_a_table_on_a_terminal_is_ruled(monkeypatch, capsys):
         (("--rows", "99", "--method", "pate-gan", "--epsilon", "inf"), "got inf"),
         (("--rows", "99", "--method", "pate-gan", "--epsilon", "nan"), "epsilon"),
         (("--rows", "99", "--method", "gan", "--epsilon", "1"), ["--method", "'gan'"]),
-        (("--rows", "99", "--method", "dp-gan", "--epsilon", "1", "--queries", "9"), "--queries"),
-        ((*PATE[1:], "--batch", "9"), "--batch"),
-        ((*PATE[1:], "--consensus", "0"), "consensus"),
-        ((*PATE[1:], "--teacher-count", "20000"), "--teacher-count"),
         ((*PATE[1:], "--schema", "nowhere.json"), "nowhere.json"),
         ((*PATE[1:], "--set", "mode=B"), "pate-gan has no setting 'mode'"),
         (("--rows", "99", "--method", "pate-acgan", "--epsilon", "1", "--set", "mode=D"), "mode"),
@@ -160,7 +140,7 @@ def test_a_plan_states_what_an_attacker_can_do():
         (("--max-advantage", "1.5"), "--max-advantage in (0, 1), got 1.5"),
         (("--max-advantage", "1e-6"), "lower delta"),
         (("--max-advantage", "0.1", "--epsilon", "1"), "takes no --epsilon"),
-        (("--max-advantage", "0.1", "--queries", "9"), "takes no --queries"),
+        (("--max-advantage", "0.1", "--caps", "9"), "takes no --caps"),
         (("--max-advantage", "0.1", "--method", "gan"), "--method"),
         (("--epsilon", "1"), "--schema"),
         (("--method", "dp-gan"), "--epsilon, or --max-advantage"),

@@ -26,7 +26,6 @@ INTERRUPTED = 130
 # Options of version 0.2: settings that have other names now, and what replaces other options, by their command.
 RENAMED = {"label": "class_column", "labels": "queries"}
 REPLACED = {
-    "plan": {"labels": "--queries"},
     "sample": {"label": "--class-value"},
 }
 UsageError: Any = typer.BadParameter.__base__  # which typer does not export by its name

@@ -32,7 +32,7 @@ PASSPHRASE = "TABSYNTH_PASSPHRASE"
 # Panels of the help, by task.
 BUDGET, COLUMNS, SURVEY = "Budget and ledger", "Schema and columns", "Survey and units"
 METHOD, FILES, RUNNING = "Method settings", "Files", "Running"
-SIGNATURE, COMPARED, MEASURED = "Signature", "Values to compare", "What is measured"
+SIGNATURE, MEASURED = "Signature", "What is measured"
 
 EPSILON = "ε of the privacy budget, above 0; smaller is more private."
 DELTA = "δ of (ε, δ)-differential privacy, between 0 and 1; choose it well below 1/rows."
@@ -291,35 +291,6 @@ class PlanRequest:
         " it, by the noise of margnet's counts. Needs --schema. Repeatable."
     )
     as_json: bool = option("Print the plan as JSON.", "--json", default=False)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanGrid:
-    """Values of settings that a plan compares."""
-
-    teacher_count: list[int] | None = option(
-        "For PATE: a number of teachers; repeatable.", panel=COMPARED
-    )
-    queries: int | None = option(
-        "For PATE: number of queries that the student should have answered. Default: 5000.",
-        panel=COMPARED,
-    )
-    consensus: float | None = option(
-        "For PATE: the share of teachers that agree, in (0.5, 1], for which --flips holds. Default: 0.75.",
-        panel=COMPARED,
-    )
-    flips: float | None = option(
-        "For PATE: the share of answers that noise may change at that consensus, in (0, 0.5). Default: 0.05.",
-        panel=COMPARED,
-    )
-    batches: list[int] | None = option(
-        "For dp-gan and dp-wgan: expected batch size in rows; repeatable.",
-        "--batch",
-        panel=COMPARED,
-    )
-    steps: list[int] | None = option(
-        "For dp-gan and dp-wgan: total number of steps; repeatable.", panel=COMPARED
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

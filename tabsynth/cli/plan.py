@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +12,6 @@ from tabsynth.cli.console import as_typed, cli_command, say, say_table
 from tabsynth.cli.fit import arguments_of, check_method
 from tabsynth.cli.options import (
     PlanDesign,
-    PlanGrid,
     PlanRequest,
     Settings,
     check_prior,
@@ -24,20 +23,18 @@ from tabsynth.errors import InputError
 from tabsynth.methods import METHODS
 
 if TYPE_CHECKING:
-    from tabsynth.planning import DraftPlan, LabelPlan, NoisePlan
+    from tabsynth.planning import ColumnError, DraftPlan, LabelPlan
     from tabsynth.schema.schema import Schema
     from tabsynth.synthesizers.plan import Plan
 
 
-OF_PATE, OF_STEPS = ("consensus", "flips", "queries", "teacher_count"), ("batches", "steps")
 N = TypeVar("N", int, float)
 SHARES = "--rows-per-unit like 1:0.75,2:0.25 or a mean like 1.2"
-OF_EACH = ("rows", "epsilon", "delta", "prior", "method", "schema", "set", "config")
 
 
 @app.command()
 @cli_command
-def plan(request: PlanRequest, grid: PlanGrid, design: PlanDesign, settings: Settings) -> None:
+def plan(request: PlanRequest, design: PlanDesign, settings: Settings) -> None:
     """Show the noise and the number of labels that a privacy budget allows, without a table.
 
     With --columns, show how many columns a fit without a schema keeps; with --bounds, what several bounds of the rows of a
@@ -46,9 +43,8 @@ def plan(request: PlanRequest, grid: PlanGrid, design: PlanDesign, settings: Set
     """
     facts = load_schema(request.schema)
     parameters = settings.read()
-    compared: Mapping[str, Any] = typed_options(asdict(grid))
     if request.max_advantage is not None:
-        refused = {**compared, "epsilon": request.epsilon, "prior": request.prior}
+        refused: dict[str, Any] = {"epsilon": request.epsilon, "prior": request.prior}
         refused |= {"columns": request.columns}
         refused |= {**asdict(design), "table": request.table, **asdict(settings)}
         return print_advantage(request, facts, refused)
@@ -56,7 +52,7 @@ def plan(request: PlanRequest, grid: PlanGrid, design: PlanDesign, settings: Set
     if request.epsilon is None:
         raise InputError("A plan needs --epsilon, or --max-advantage; give it.")
     if request.columns is not None:
-        refused = {**compared, **asdict(design), **asdict(settings), "prior": request.prior}
+        refused = {**asdict(design), **asdict(settings), "prior": request.prior}
         refused |= {"table": request.table, "schema": request.schema}
         refuse(refused, "A plan of a draft (--columns)", ("rows", "epsilon", "delta", "json"))
         from tabsynth.planning import plan_draft
@@ -64,7 +60,7 @@ def plan(request: PlanRequest, grid: PlanGrid, design: PlanDesign, settings: Set
         planned = plan_draft(columns=request.columns, **_budget(request))
         return say(json.dumps(asdict(planned))) if request.as_json else print_draft(planned)
     if request.table:
-        refused = {**compared, **asdict(design), **asdict(settings)}
+        refused = {**asdict(design), **asdict(settings)}
         return print_tables(request, facts, refused)
     if design.bounds is None and (design.unit is not None or design.rows_per_unit is not None):
         raise InputError(
@@ -78,46 +74,33 @@ def plan(request: PlanRequest, grid: PlanGrid, design: PlanDesign, settings: Set
         return print_caps(request, design, facts)
     if design.bounds is not None:
         return print_bounds(request, design, facts)
-    return print_plan(request, facts, compared, parameters)
+    return print_plan(request, facts, parameters)
 
 
-def print_plan(
-    request: PlanRequest,
-    schema: "Schema | None",
-    compared: Mapping[str, Any],
-    settings: Mapping[str, Any],
-) -> None:
-    """Plan the method with the values to compare and its settings, and print the plan.
+def print_plan(request: PlanRequest, schema: "Schema | None", settings: Mapping[str, Any]) -> None:
+    """Plan the method with its settings, and print the plan.
 
     Raises
     ------
     InputError
-        If there is no such method, or it does not take an option that was typed.
+        If there is no such method, or it does not take a setting.
     """
-    from tabsynth.planning import bounds_of, plan, plan_facts, plan_labels, plan_noise
+    from tabsynth.planning import bounds_of, column_errors, plan, plan_facts, plan_labels
 
     method, budget, prior = request.method, _budget(request), request.prior
     check_method(method)
-    registered = METHODS[method]
-    supported: tuple[str, ...] = (
-        OF_PATE if registered.votes else () if registered.by_schema else OF_STEPS
-    )
-    refuse(compared, f"A plan of {method}", (*OF_EACH, *supported))
     parameters = arguments_of(method, {}, settings, complete=False)
-    if registered.votes:
-        labels = plan_labels(**budget, **compared)
-        fit_plan = plan(method, **budget, schema=schema, **parameters)
-        if not request.as_json:
+    labels = plan_labels(**budget) if METHODS[method].votes else None
+    fit_plan = plan(method, **budget, schema=schema, **parameters)
+    errors = () if schema is None else column_errors(fit_plan, schema, request.rows)
+    if not request.as_json:
+        if labels is not None:
             _print_labels(labels, fit_plan)
-            return _print_bounds_of(fit_plan, prior)
-        facts = {"method": method, **labels.to_dict(), "default": plan_facts(fit_plan)}
-    else:
-        noise = plan_noise(method, **budget, schema=schema, **compared, parameters=parameters)
-        fit_plan = noise.own
-        if not request.as_json:
-            _print_noise(noise)
-            return _print_bounds_of(fit_plan, prior)
-        facts = noise.to_dict()
+        else:
+            _print_noise(fit_plan, errors, request.rows)
+        return _print_bounds_of(fit_plan, prior)
+    facts = {"method": method, **budget, "default": plan_facts(fit_plan)}
+    facts |= {"errors": [asdict(error) for error in errors]} if labels is None else labels.to_dict()
     bounds = bounds_of(fit_plan)
     attacker = {} if bounds is None else {"attacker": bounds.to_dict()}
     if bounds is not None and prior is not None:
@@ -435,34 +418,15 @@ def _agreement_text(right: Iterable[tuple[float, float]]) -> str:
     return ", ".join(f"{share:.3g} if {consensus:g} agree" for consensus, share in right)
 
 
-def _print_noise(plan: "NoisePlan") -> None:
-    if plan.grid:
-        say(
-            f"Noise multiplier of DP-SGD for ε = {plan.epsilon:g}, δ = {plan.delta:g} if the whole budget is used for"
-            f" it; {plan.rows:,} declared rows."
-        )
-        say_table(
-            ("batch", "steps", "rate", "noise by PRV", "by RDP"),
-            [
-                (
-                    f"{x.batch:,}",
-                    f"{x.steps:,}",
-                    f"{x.rate:.4g}",
-                    f"{x.noise:.4g}",
-                    "-" if x.noise_by_rdp is None else f"{x.noise_by_rdp:.4g}",
-                )
-                for x in plan.grid
-            ],
-        )
-        say("The ledger composes by PRV or PLD. Default of the method:")
-    say(as_typed(str(plan.own)))
-    if plan.errors:
-        say(f"Expected error of the counts of single columns, for {plan.rows:,} declared rows:")
+def _print_noise(fit_plan: "Plan", errors: "Sequence[ColumnError]", rows: int) -> None:
+    say(as_typed(str(fit_plan)))
+    if errors:
+        say(f"Expected error of the counts of single columns, for {rows:,} declared rows:")
         say_table(
             ("column", "values", "noise, rows", "distance"),
             [
                 (quote(x.column), f"{x.codes:,}", f"{x.noise:,.4g}", f"{x.distance:.3f}")
-                for x in plan.errors
+                for x in errors
             ],
         )
         say(

@@ -26,7 +26,7 @@ from tabsynth import (
     read_table,
 )
 from tabsynth.drafting import review, suggest_constraints, summarize
-from tabsynth.planning import column_errors, plan_noise
+from tabsynth.planning import column_errors
 from tabsynth.report import Report
 from tabsynth.synthesizers import METHODS
 from tabsynth.synthesizers.linked.estimator import LinkedMargNet
@@ -79,7 +79,6 @@ CASES: dict[str, Callable[[Any, Path], Any]] = {
     "evaluate": lambda s, _: fingerprint(evaluate(TABLE, TABLE, schema=s)),
     "evaluate_private": private_report,
     "plan": lambda s, _: plan("margnet", 10_000, 1.0, schema=s),
-    "plan_noise": lambda s, _: plan_noise("margnet", 10_000, 1.0, schema=s),
     "column_errors": lambda s, _: column_errors(planned("margnet")(SCHEMA, _), s, 10_000),
     "plan_tables": lambda s, _: plan_tables([("sex", "age")], s, 10_000, 1.0),
     "read_table": lambda s, f: read_table(saved_table(f, "t.csv"), s).to_dict(),
