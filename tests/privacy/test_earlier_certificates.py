@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tabsynth.privacy.certificate.certificate import BEFORE, NAMES_AND_TYPES, NAMES_ONLY, beside
-from tabsynth.privacy.certificate.verification import NO_PLAN, Verification, verify
+from tabsynth.privacy.certificate.certificate import NAMES_AND_TYPES, NAMES_ONLY, beside
+from tabsynth.privacy.certificate.completeness import NO_PLAN
+from tabsynth.privacy.certificate.verification import Verification, verify
 
 STORED = json.loads(Path(__file__).with_name("certificates_of_0_2.json").read_text("utf-8"))
 STATES = {"seeded": "not private", "conditional": "conditional"}
@@ -70,24 +71,3 @@ def test_the_former_words_are_accepted_of_former_certificates_only(tmp_path: Pat
     data["statement"] = data["statement"].replace(NAMES_AND_TYPES, "nothing")
     del data["plan"]
     assert verified(tmp_path, table, data).problems == problems
-
-
-@pytest.mark.parametrize("kind", ["declared", "draft", "draft-with-suggestions", "dp-wgan"])
-def test_a_certificate_of_a_later_version_is_not_of_format_1(kind: str, tmp_path: Path) -> None:
-    """Version 0.1 wrote it, without the fields of format 2, and a note says that no plan is stated."""
-    table, data = STORED[kind]["table"], {**STORED[kind]["certificate"], "format": BEFORE}
-    words = f"it states format '{BEFORE}', which version 0.1 wrote, and "
-    for name in ("settings", "code", "noise"):
-        assert any(
-            p.startswith(f"{words}has {name}") for p in verified(tmp_path, table, data).problems
-        )
-        del data[name]
-    verification = verified(tmp_path, table, data)
-    assert f"{words}its version is '0.2.0'" in verification.problems
-    assert NO_PLAN in verification.notes
-    data["versions"] = {**data["versions"], "tabsynth": "0.1.0"}
-    verification = verified(tmp_path, table, data)
-    assert verification.problems == () and NO_PLAN in verification.notes
-    if any(item.get("earlier") for item in data["mechanisms"]):
-        data["accountant"] = {"name": "RDP", "library": "opacus", "version": "1"}
-        assert "its accountant must be" in verified(tmp_path, table, data).problems[0]

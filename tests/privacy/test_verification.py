@@ -25,7 +25,7 @@ from tabsynth.privacy.certificate.signing import (
     read_public,
     sign,
 )
-from tabsynth.privacy.certificate.verification import State, conditions, verify
+from tabsynth.privacy.certificate.verification import State, verify
 from tabsynth.privacy.ledger.ledger import Ledger
 
 ROWS = "a,b\n1,2\n3,4\n"
@@ -167,15 +167,6 @@ def test_a_claim_on_drafted_facts_is_conditional(table: Path, keys: Path) -> Non
         assert json.loads(told("verify", table, *words, "--json").stdout)["conditional"] == ["b"]
         assert told("verify", table, *words, "--json").exit_code == 3
     assert verify(table, keys / "ours.pub").state is State.CONDITIONAL
-
-
-def test_conditions_are_those_of_the_field_and_of_older_certificates() -> None:
-    assert conditions({"conditional": ["x"]}) == ("x",)
-    assert conditions({"public": {"drafted": ["y"]}}) == ("y",)
-    assert conditions({"conditional": [], "public": {"drafted": ["y"]}}) == ("y",)
-    assert conditions({"conditional": ["x", "y"], "public": {"drafted": ["y"]}}) == ("x", "y")
-    for nothing in ({}, {"conditional": []}, {"conditional": "x", "public": 3}, {"public": {}}):
-        assert conditions(nothing) == ()
 
 
 @pytest.mark.parametrize("changes", [{"seeded": True}, {"epsilon": float("inf")}])

@@ -57,7 +57,7 @@ def table(rows, seed):
 
 def certificate(**changes):
     return {
-        "format": "tabsynth-certificate/1",
+        "format": "tabsynth-certificate/2",
         "method": "dp-wgan",
         "private": True,
         "statement": "Private: (0.997, 1e-05)-differential privacy.",
@@ -86,7 +86,7 @@ def certificate(**changes):
         },
         "seeded": False,
         "created": "2026-11-20T10:00:00Z",
-        "versions": {"tabsynth": "0.1.0", "torch": "2.9"},
+        "versions": {"tabsynth": "0.2.0", "torch": "2.9"},
         "training": {
             "stopped": None,
             "curves": {"critic <loss>": {"step": [1, 2, 3], "value": [0.5, 0.2, 0.1]}},

@@ -126,7 +126,7 @@ def _package_versions() -> dict[str, str]:
     return {name: version(name) for name in PACKAGES}
 
 
-FORMAT, BEFORE = "tabsynth-certificate/2", "tabsynth-certificate/1"
+FORMAT = "tabsynth-certificate/2"
 UNCHANGED_FACTS = "unchanged_from_draft"  # of ``public``
 RECORDS = "its records in the other tables"
 RECORDS_OF_0_2 = "all rows of other tables that hang on it"  # as version 0.2 named them
@@ -389,8 +389,6 @@ def certify(
     """
     path = beside(table)
     data = read_certificate(path)
-    if data["format"] != FORMAT:
-        raise InputError(f"{path} is of format {BEFORE!r}; sample the table again to certify it.")
     if not audits and key is None:
         raise InputError(
             "Nothing to certify: give results of an audit, a key to sign with, or both."
@@ -420,14 +418,13 @@ def _write(data: JsonObject, path: Path, key: "Ed25519PrivateKey | None") -> Pat
 
 
 def read_certificate(path: str | Path) -> JsonObject:
-    """Read a certificate of this format or the one before; refuses what is not one."""
+    """Read a certificate; refuses what is not one."""
     file = Path(path)
     data = read_json(file, "certificate")
     version = data.get("format") if isinstance(data, dict) else type(data).__name__
-    if not isinstance(data, dict) or version not in (FORMAT, BEFORE):
+    if not isinstance(data, dict) or version != FORMAT:
         raise FileFormatError(f"{file}: expected format {FORMAT!r}, got {quote(version)}.")
-    if version == FORMAT:
-        check_form(data, file)
+    check_form(data, file)
     return data
 
 

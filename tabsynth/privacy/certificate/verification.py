@@ -7,7 +7,7 @@ rests on the signature of a person whose key you have from a trusted source.
 import csv
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -52,7 +52,6 @@ from tabsynth.privacy.accounting.mechanisms import (
     without_thresholds,
 )
 from tabsynth.privacy.certificate.certificate import (
-    BEFORE,
     COMPOSITIONS,
     NAMES_AND_TYPES,
     NAMES_ONLY,
@@ -72,7 +71,6 @@ from tabsynth.privacy.certificate.certificate import (
 )
 from tabsynth.privacy.certificate.completeness import (
     FIGURES,
-    NO_PLAN,
     columns_of,
     find_missing_mechanisms,
     list_unspent,
@@ -194,7 +192,6 @@ UNSIGNED = "unsigned"
 # Another build of an accountant may differ in the last digits, and be a little looser.
 LOOSE, TIGHT, LEAST = 1e-4, 5e-3, 1e-6
 INTERRUPTED = "interrupted"  # why a fit stopped, where a person stopped it
-LATER = ("plan", "settings", "code", "noise")  # fields that certificates of format 1 did not have
 SECOND = 2e-3  # by which the second accountant may pass the claim, besides its own error
 
 
@@ -211,19 +208,6 @@ class State(StrEnum):
     """It is consistent, and nobody whose key was given has signed it."""
     AUTHENTICATED = "authenticated"
     """It is consistent, its claim has no such condition, and the signer whose key was given has signed it."""
-
-
-def conditions(certificate: JsonMapping) -> tuple[str, ...]:
-    """Return columns whose domain was drafted from a table: the claim holds only if those domains are public.
-
-    A certificate without the field ``conditional`` lists them as ``public.drafted``.
-    """
-    public = certificate.get("public")
-    drafted = public.get("drafted") if isinstance(public, Mapping) else None
-    lists = [
-        names for names in (certificate.get("conditional"), drafted) if isinstance(names, list)
-    ]
-    return tuple(dict.fromkeys(str(name) for names in lists for name in names))
 
 
 @dataclass(frozen=True)
@@ -266,7 +250,7 @@ class Verification:
     @property
     def conditions(self) -> tuple[str, ...]:
         """The columns whose domain was drafted from a table: the claim holds only if those domains are public."""
-        return conditions(self.certificate)
+        return tuple(conditional_of(self.certificate.get("public")))
 
     @property
     def state(self) -> State:
@@ -305,8 +289,8 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
         design_of(data.get("public"))
     except InputError as error:
         raise FileFormatError(f"{path}: {error}") from None
-    claimed, ledger = _claim(data, path)
-    problems, notes = [*find_missing_mechanisms(data), *_table(data, Path(table))], []
+    claimed, ledger = _claim(data)
+    problems = [*find_missing_mechanisms(data), *_table(data, Path(table))]
     spends = ledger.spends()
     epsilon = ledger.spent
     name = ledger.accountant()
@@ -324,28 +308,20 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
     if not problems:
         problems += _attacker(data.get("attacker"), bounds)
     problems += _accountant(data, name)
-    if data["format"] == BEFORE:
-        problems += _check_former_format(data)
-        notes.append(NO_PLAN)
-    else:
-        below, unknown = _sensitivities(data)
-        problems += [
-            *_form(data, claimed),
-            *below,
-            *_project(data, claimed, ledger),
-        ]
-        notes += [
-            *unknown,
-            *_unchanged_facts(data),
-            *_groups(data),
-            *_processes(data),
-            *_code(data, name),
-            *_noise(data),
-            *list_unspent(data),
-        ]
-        if data["training"].get("stopped") == INTERRUPTED:
-            claim = interrupted_claim(claimed, data.get("project"))
-            notes.append(f"its fit was interrupted: {claim}")
+    below, unknown = _sensitivities(data)
+    problems += [*_form(data, claimed), *below, *_project(data, claimed, ledger)]
+    notes = [
+        *unknown,
+        *_unchanged_facts(data),
+        *_groups(data),
+        *_processes(data),
+        *_code(data, name),
+        *_noise(data),
+        *list_unspent(data),
+    ]
+    if data["training"].get("stopped") == INTERRUPTED:
+        claim = interrupted_claim(claimed, data.get("project"))
+        notes.append(f"its fit was interrupted: {claim}")
     said, authenticated, wrong = _signature(data, key)
     problems += [*wrong, *expiry_problems(data)]
     return Verification(
@@ -360,28 +336,13 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
     )
 
 
-def _claim(data: JsonObject, path: Path) -> tuple[float, Ledger]:
+def _claim(data: JsonObject) -> tuple[float, Ledger]:
     """Return the ε that is claimed, and the ledger that the mechanisms make."""
-    claimed, delta, items = _number(data.get("epsilon")), data.get("delta"), data.get("mechanisms")
-    if not isinstance(delta, float) or not 0 < delta < 1 or not isinstance(items, list):
-        raise FileFormatError(f"{path}: delta or the list of mechanisms is not usable.")
-    if not all(isinstance(item, dict) for item in items):
-        raise FileFormatError(f"{path}: a mechanism must be an object.")
-    check_listed(items)
+    check_listed(data["mechanisms"])
     # What was spent before the plan was made is composed by a filter of the budget that was asked for.
-    budget = _number(data.get("epsilon_asked", "inf"))
-    return claimed, Ledger.from_list(budget or math.inf, delta, items)
-
-
-def _check_former_format(data: JsonMapping) -> list[str]:
-    """Return the problem of a certificate that states the former format, and was not written by a version that wrote it."""
-    versions = data.get("versions")
-    written = str(versions.get("tabsynth")) if isinstance(versions, Mapping) else ""
-    later = [name for name in LATER if name in data]
-    if later or not written.startswith("0.1."):
-        reason = f"has {', '.join(later)}" if later else f"its version is {quote(written)}"
-        return [f"it states format {BEFORE!r}, which version 0.1 wrote, and {reason}"]
-    return []
+    budget = _number(data["epsilon_asked"]) or math.inf
+    ledger = Ledger.from_list(budget, data["delta"], data["mechanisms"])
+    return _number(data["epsilon"]), ledger
 
 
 def _number(value: object) -> float:
@@ -396,15 +357,11 @@ def _number(value: object) -> float:
 
 
 def _table(data: JsonObject, table: Path) -> list[str]:
-    entry = data.get("table")
-    table_entry = entry if isinstance(entry, dict) else {}
-    recorded, digest = table_entry.get("sha256"), sha256(table)
+    recorded, digest = data["table"]["sha256"], sha256(table)
     if recorded != digest:
         return [f"the table has SHA-256 {digest}, the certificate is for {quote(recorded, 80)}"]
-    rows, columns = table_entry.get("rows"), columns_of(data)
-    public = data.get("public")
-    design = public.get("design") if isinstance(public, dict) else None
-    if columns is not None and isinstance(design, dict) and design.get("weights_in_table") is True:
+    rows, columns = data["table"]["rows"], columns_of(data)
+    if columns is not None and data["public"].get("design", {}).get("weights_in_table") is True:
         columns += 1
     actual_rows, width = _shape(table, rows, columns)
     problems = []
@@ -603,10 +560,9 @@ def _of_groups(details: JsonMapping) -> float | None:
 
 def _accountant(data: JsonObject, name: JsonObject) -> list[str]:
     """Return the problem of an accountant that is not a filter where the plan may follow from earlier outputs, and nowhere else, at the order of its budget."""
-    stated, filters = data.get("accountant"), {*NAMES.values()}
-    stated = stated if isinstance(stated, Mapping) else {}
-    if (str(stated.get("name")) in filters or name["name"] in filters) and (
-        stated.get("name") != name["name"] or not _alike(_order(stated), name.get("order"))
+    stated, filters = data["accountant"], {*NAMES.values()}
+    if (stated["name"] in filters or name["name"] in filters) and (
+        stated["name"] != name["name"] or not _alike(_order(stated), name.get("order"))
     ):
         expected = " ".join(str(name[key]) for key in ("name", "order") if key in name)
         return [
