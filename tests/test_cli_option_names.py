@@ -41,7 +41,6 @@ COMMANDS = {
     "schema suggest": ("schema", "suggest", "people.csv", "schema.json", *EPSILON, "-o", "s.json"),
     "schema check": ("schema", "check", "people.csv", "schema.json"),
     "schema import": ("schema", "import", "book.csv", "-o", "s.json"),
-    "schema export": ("schema", "export", "schema.json", "--to", "sdv", "-o", "s.json"),
     "schema declare": ("schema", "declare", "schema.json", "-o", "s.json"),
     "ledger create": ("ledger", "create", "l.ledger", *EPSILON),
 }

@@ -73,7 +73,6 @@ OUTPUTS = {
     "demo": (("demo", "-o", "new"), ["new/model.tabsynth", "new/dp-wgan/metrics.json"]),
     "schema draft": (("schema", "draft", "people.csv", "-o", "new"), ["new"]),
     "schema import": (("schema", "import", "book.csv", "-o", "new"), ["new"]),
-    "schema export": (("schema", "export", "schema.json", "--to", "sdv", "-o", "new"), ["new"]),
     "schema suggest": (
         ("schema", "suggest", "people.csv", "schema.json", "--epsilon", 1, "-o", "new"),
         ["new"],

@@ -1,4 +1,4 @@
-"""``tabsynth schema`` at the command line: check, import, export, edit and diff."""
+"""``tabsynth schema`` at the command line: check, import, edit and diff."""
 
 import json
 
@@ -50,7 +50,7 @@ def test_a_draft_is_written_as_before(folder):
     done = run("schema", "draft", "good.csv", "-o", "draft.json", cwd=folder)
     assert done.stdout.startswith("Drafted draft.json: 2 columns.")
     assert Schema.load(folder / "draft.json").drafted == ("age", "sex")
-    commands = ("draft", "check", "import", "export", "suggest", "declare", "diff")
+    commands = ("draft", "check", "import", "suggest", "declare", "diff")
     assert all(name in run("schema", "--help", cwd=folder).stdout for name in commands)
 
 
@@ -84,7 +84,7 @@ METADATA = {
 }
 
 
-def test_import_and_export(folder):
+def test_import(folder):
     (folder / "metadata.json").write_text(json.dumps(METADATA))
     words = ("schema", "import", "metadata.json", "-o", "new.json")
     refused(*words, cwd=folder, says="2 of 3 columns")
@@ -92,13 +92,6 @@ def test_import_and_export(folder):
     assert "2 columns" in run(*words, cwd=folder).stdout
     schema = Schema.load(folder / "new.json")
     assert schema.names == ("age", "sex") and schema.names_left_out == ("id",)
-    run("schema", "export", "new.json", "--to", "sdv", "-o", "sdv.json", cwd=folder)
-    columns = json.loads((folder / "sdv.json").read_text())["tables"]["table"]["columns"]
-    assert columns["age"] == {"sdtype": "numerical", "computer_representation": "Int64"}
-    run("schema", "export", "new.json", "--to", "frictionless", "-o", "f.json", cwd=folder)
-    run("schema", "import", "f.json", "-o", "again.json", cwd=folder)
-    done = run("schema", "diff", "new.json", "again.json", cwd=folder, code=1)
-    assert "column 'age', source: 'metadata.json' -> 'f.json'" in done.stdout
 
 
 def test_edit_and_diff(folder):
@@ -156,8 +149,6 @@ def test_edit_in_place_changes_kinds(folder):
         (("declare", "none.json", "--drop", "age"), "none.json"),
         (("diff", "schema.json", "none.json"), "none.json"),
         (("import", "good.csv", "-o", "x.json"), "no format that can be imported"),
-        (("export", "schema.json", "--to", "csv", "-o", "x.json"), "--to to be one of sdv"),
-        (("export", "schema.json", "--to", "sdv", "-o", "schema.json"), "is read by this command"),
     ],
 )
 def test_what_the_tools_refuse(folder, words, says):
@@ -170,7 +161,6 @@ def test_what_the_tools_refuse(folder, words, says):
     ("words", "says"),
     [
         (("draft", "good.csv"), "--out"),
-        (("export", "schema.json", "-o", "x.json"), "--to"),
         (("draft", "good.csv", "-o", "x.json", "--drop", "age"), "--drop"),
         (("suggest", "good.csv", "schema.json", "-o", "x.json"), "--epsilon"),
         (("good.csv", "-o", "x.json"), "good.csv"),

@@ -13,7 +13,6 @@ import torch
 
 from tabsynth import LinkedSchema, MargNet, Schema, draft_private, write_table
 from tabsynth._files import replacing, write_bytes, write_text
-from tabsynth.cli.schema import export
 from tabsynth.drafting import suggest_constraints
 from tabsynth.evaluation.publishing import PrivateEvaluation
 from tabsynth.report import Report
@@ -37,7 +36,6 @@ CONFIDENTIAL = {
     ("report/report.py", "_write"),
     ("schema/schema.py", "save"),
     ("schema/linked.py", "save"),
-    ("cli/schema.py", "export"),
     ("synthesizers/method.py", "write_model"),
     ("synthesizers/sampling.py", "stream_to_parquet"),
     ("tables/files.py", "write_table"),
@@ -160,10 +158,6 @@ def column(provenance):
     )
 
 
-def write_export(schema, path, overwrite=False):
-    export(schema=schema, to="sdv", out=path, overwrite=overwrite)
-
-
 @pytest.mark.parametrize("provenance", ["declared", "drafted"])
 def test_drafted_schemas(tmp_path, provenance):
     schema = column(provenance)
@@ -175,9 +169,6 @@ def test_drafted_schemas(tmp_path, provenance):
     }
     linked = LinkedSchema({"homes": column("declared"), "people": schema}, keys)
     assert modes(linked.save, tmp_path) == expected
-    schema.save(tmp_path / "s.json")
-
-    assert modes(partial(write_export, tmp_path / "s.json"), tmp_path) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``tabsynth schema``: draft, check, import, export and declare schemas, suggest rules, and show differences."""
+"""``tabsynth schema``: draft, check, import and declare schemas, suggest rules, and show differences."""
 
 import json
 import warnings
@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tabsynth._files import write_text
-from tabsynth._validate import one_of, quote
+from tabsynth._validate import quote
 from tabsynth.cli.console import argument, as_typed, cli_command, fail, option, say
 from tabsynth.cli.ledger import ledger_status
 from tabsynth.cli.options import Ledger, Outputs, Reading, Survey, null_texts
@@ -33,9 +32,7 @@ Kind = Annotated[
     typer.Option(help="COLUMN=KIND, a column's kind, e.g. age=numeric; repeatable."),
 ]
 
-app = typer.Typer(
-    help="Draft, check, import, export and declare schema files.", no_args_is_help=True
-)
+app = typer.Typer(help="Draft, check, import and declare schema files.", no_args_is_help=True)
 
 
 def _print_json_schema(requested: bool) -> None:
@@ -58,7 +55,7 @@ def schema(
         ),
     ] = False,
 ) -> None:
-    """Draft, check, import, export and declare schema files."""
+    """Draft, check, import and declare schema files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,29 +189,6 @@ def import_command(
             f"The file does not say that the values of {names} are public; compare them with a public document and"
             " set provenance to declared."
         )
-
-
-@app.command()
-@cli_command
-def export(
-    *,
-    schema: SchemaPath,
-    out: Out,
-    to: str = option("The format: sdv, sdv-v2 or frictionless.", default=MISSING),
-    outputs: Outputs,
-) -> None:
-    """Convert a schema file to metadata of another program."""
-    from tabsynth.schema.exporters import EXPORTS
-    from tabsynth.schema.schema import Schema
-
-    one_of("--to", to, EXPORTS)
-    outputs.check(out, inputs=(schema,))
-    facts = Schema.load(schema)
-    text = json.dumps(EXPORTS[to](facts), indent=2, ensure_ascii=False) + "\n"
-    write_text(out, text, overwrite=outputs.overwrite, confidential=facts.confidential)
-    say(f"Exported {schema} to {out}.")
-    if to == "sdv":
-        say("SDV metadata V1 has no categories, bounds and null texts; keep the schema file.")
 
 
 @app.command()

@@ -25,7 +25,6 @@ from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.schema import Column
 from tabsynth.schema.editing import Edit, edit, with_design
-from tabsynth.schema.exporters import to_frictionless
 from tabsynth.schema.importers import import_schema
 from tabsynth.schema.linked import read_schema, read_table_schema
 from tabsynth.synthesizers.estimator import Synthesizer
@@ -134,7 +133,21 @@ def saved(schema: Schema, folder: Path) -> Path:
 
 
 def imported(folder: Path) -> Schema:
-    (folder / "f.json").write_text(json.dumps(to_frictionless(NARROW)))
+    """Of a frictionless schema that version 0.2 exported."""
+    listed, copied = {"required": True, "enum": ["u", "v"]}, "tabsynth:copied_from_private_rows"
+    released, drafted = ({"tabsynth:provenance": how} for how in ("released", "drafted"))
+    bounds = [
+        {"required": True, "minimum": low, "maximum": high} for low, high in ((-5.0, 5.0), (0, 9))
+    ]
+    facts = ["low", "high", "dtype", "nulls"]
+    fields = [
+        {"name": "x", "type": "number", "constraints": bounds[0], **released},
+        {"name": "a", "type": "string", "constraints": listed, copied: ["nulls"]},
+        {"name": "b", "type": "string", "constraints": listed, **released},
+        {"name": "y", "type": "integer", "constraints": bounds[1], **drafted, copied: facts},
+    ]
+    exported = {"fields": fields, "missingValues": ["", "none"], "tabsynth:released": RELEASED}
+    (folder / "f.json").write_text(json.dumps(exported))
     return import_schema(folder / "f.json")
 
 

@@ -14,7 +14,6 @@ from tabsynth.errors import FileFormatError
 from tabsynth.schema import Column
 from tabsynth.schema.column import KINDS
 from tabsynth.schema.editing import Edit
-from tabsynth.schema.exporters import to_frictionless, to_sdv
 from tabsynth.schema.importers import import_schema
 
 NIST = "census_data_dictionary.json"
@@ -151,69 +150,6 @@ def test_frictionless(package: bool, tmp_path: Path) -> None:
         )
         == 2
     )
-
-
-def test_frictionless_round_trip(tmp_path: Path) -> None:
-    schema = Schema(
-        [
-            Column(name="age", kind="numeric", dtype="int64", low=0, high=99, source="f.json"),
-            Column(
-                name="w",
-                kind="numeric",
-                dtype="float64",
-                low=0.5,
-                high=2,
-                nulls=True,
-                source="f.json",
-            ),
-            Column(
-                name="sex",
-                kind="categorical",
-                dtype="str",
-                categories=("f", "m"),
-                description="d",
-                source="f.json",
-            ),
-            Column(
-                name="edu",
-                kind="ordinal",
-                dtype="Int64",
-                nulls=True,
-                categories=(1, 2),
-                labels={"1": "low", "2": "high"},
-                source="f.json",
-            ),
-            Column(
-                name="b",
-                kind="categorical",
-                dtype="boolean",
-                nulls=True,
-                categories=(False, True),
-                source="f.json",
-            ),
-        ],
-        null_values=["", "NA"],
-    )
-    assert import_schema(write(tmp_path, to_frictionless(schema), "f.json")) == schema
-    sdv = to_sdv(schema)["tables"]["table"]["columns"]
-    assert {name: item["sdtype"] for name, item in sdv.items()} == {
-        "age": "numerical",
-        "w": "numerical",
-        "sex": "categorical",
-        "edu": "categorical",
-        "b": "boolean",
-    }
-    path = write(tmp_path, to_sdv(schema), "m.json")
-    added = Edit(
-        facts={
-            "age": {"low": 0, "high": 99},
-            "w": {"low": 0.5, "high": 2},
-            "sex": {"categories": ["f", "m"]},
-            "edu": {"categories": ["1", "2"]},
-        }
-    )
-    back = import_schema(path, added)
-    assert back.names == schema.names and back["age"].cells == schema["age"].cells
 
 
 CSVW = {

@@ -7,7 +7,6 @@ from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError
 from tabsynth.schema.column import COPIED, KINDS
-from tabsynth.schema.exporters import OWN, PROVENANCE, RELEASED
 from tabsynth.schema.importers.declaration import (
     Declaration,
     bound,
@@ -15,6 +14,9 @@ from tabsynth.schema.importers.declaration import (
     text_of,
 )
 
+# Properties of files that tabsynth 0.2 exported: what was drafted or released, so that an import keeps it.
+OWN = "tabsynth:"
+PROVENANCE, RELEASED = f"{OWN}provenance", f"{OWN}released"
 DTYPES = {"integer": "int64", "year": "int64", "number": "float64", "boolean": "bool"}
 TEMPORAL = {"date": "date", "datetime": "datetime", "time": "time", "duration": "duration"}
 _IDENTIFYING = ("email", "uri", "uuid", "binary")
@@ -47,7 +49,7 @@ def null_values(data: JsonObject, where: str) -> Sequence[str]:
 
 
 def released_of(data: JsonObject, where: str) -> Any:
-    """Return what the private draft of an exported schema of tabsynth released; None without one."""
+    """Return what the private draft of a schema that tabsynth 0.2 exported released; None without one."""
     return _table(data, where).get(RELEASED)
 
 
@@ -78,7 +80,7 @@ def _declaration(field: JsonObject, key: bool) -> Declaration:
     described = text_of(field.get("description")) or text_of(field.get("title"))
     required = rules.get("required") is True
     facts: JsonObject = {"nulls": not required, "description": described}
-    if PROVENANCE in field:  # an export of tabsynth
+    if PROVENANCE in field:
         facts |= {"provenance": field[PROVENANCE], "source": None}
     facts |= {COPIED: field[f"{OWN}{COPIED}"]} if f"{OWN}{COPIED}" in field else {}
     listed = field.get("categories", rules.get("enum"))
