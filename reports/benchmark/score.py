@@ -57,7 +57,7 @@ def by_evaluation(
     results = {"k_marginal": 1000 * (1 - away.mean.value)}
     rng = np.random.default_rng(0)
     rows = [subsample(part, MAX_ROWS, rng) for part in (train, synthetic)]
-    ratio = tree(*rows, sizes, rng).value
+    ratio = tree(*rows, rng).value
     results |= {"pmse_tree": ratio} if np.isfinite(ratio) else {}
     if target is not None:
         j = names.index(target)

@@ -195,7 +195,7 @@ def _of_utility(tables: Tables, rng: np.random.Generator, seed: int) -> list[Met
         k_marginal(tables, seed=seed),
         dimension_wise_probability(tables, rng),
         *associations(tables, rng, seed=seed),
-        *propensity(tables, rng),
+        propensity(tables, rng),
         rare_coverage(tables),
     ]
     metrics += [subgroup_gap(tables, column, rng) for column in tables.by]

@@ -27,7 +27,7 @@ TARGET = {
 KEYS = {
     *("tvd1", "tvd2", "tvd3", "k_marginal", "cramers_v", "pearson"),
     *("prediction_weighted", "prediction_macro", "boosting_weighted", "boosting_macro"),
-    *("pmse_main_effects", "pmse_tree", "rare_coverage", "dimension_wise_probability"),
+    *("pmse_tree", "rare_coverage", "dimension_wise_probability"),
     *("population_total", "weighted_totals", "subgroup_gap_a", "subgroup_gap_c"),
     *TARGET,
 }

@@ -20,7 +20,7 @@ from tabsynth.evaluation.utility.associations import (
 )
 from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare_coverage
 from tabsynth.evaluation.utility.marginals import k_marginal, marginal_sets, percentile_bins
-from tabsynth.evaluation.utility.propensity import expected_pmse, main_effects, propensity
+from tabsynth.evaluation.utility.propensity import propensity
 from tabsynth.evaluation.utility.totals import population_totals
 
 
@@ -124,23 +124,10 @@ def test_probabilities_and_rare_values_by_hand():
     assert (rare.value, rare.n) == (0.5, 2) and [p.name for p in rare.parts] == ["a = 4"]
 
 
-def test_the_expected_pmse_is_that_of_permutations():
-    rng = np.random.default_rng(3)
-    sizes, share = (3, 4, 2), 0.25
-    ratios = []
-    for _ in range(60):
-        rows = np.stack([rng.integers(0, s, 800) for s in sizes], axis=1)
-        ratios.append(main_effects(rows[:600], rows[600:], sizes, rng).value)
-    assert np.mean(ratios) == pytest.approx(1, abs=4 * np.std(ratios) / math.sqrt(60))
-    assert expected_pmse(7, share, 800) == pytest.approx(6 * share * (1 - share) / 800)
-
-
-def test_a_tree_sees_what_main_effects_do_not():
+def test_a_tree_tells_independent_columns_apart():
     created = drawn(rows=(1_500, 1_500, 1_500))
-    effects, tree = propensity(created, np.random.default_rng(0))
-    assert 0.5 < effects.value < 2 and 0.7 < tree.value < 1.5
-    assert effects.baseline.value < 1.5 and tree.baseline.value > 4
-    assert not effects.of_relations and tree.of_relations
+    ratio = propensity(created, np.random.default_rng(0))
+    assert 0.7 < ratio.value < 1.5 and ratio.baseline.value > 4 and ratio.of_relations
 
 
 def test_weighted_totals_by_hand():
