@@ -18,9 +18,8 @@ from tabsynth.privacy.noise import samplers
 # Of the budget of a fit without a schema, in μ²: what the draft spends for each column, and at least and at most.
 SHARE = 1 / 120
 LEAST_SHARE, MOST_SHARE = 0.15, 0.4
-RELATIONS_SHARE = (
-    0.05  # of the budget of a fit without a schema: the search for relations between columns
-)
+# Of the budget of a fit without a schema: the search for relations between columns.
+RELATIONS_SHARE = 0.05
 FORMATS_SHARE, REST_SHARE, DIFFERENT_SHARE = 0.08, 0.04, 0.05  # of the draft
 ROUNDS = (1, 2, 4, 8, 16)  # budgets of the rounds of values, in μ², relative to each other
 UNIT = 2**16  # a row's weights are multiples of 1 / UNIT or less, so that sums are exact

@@ -45,7 +45,7 @@ from tabsynth.schema.cells import base_dtype, with_nulls
 from tabsynth.schema.column import Column, check_dtype
 from tabsynth.schema.hierarchical import Hierarchical
 from tabsynth.schema.linked import SchemaLike, read_table_schema
-from tabsynth.schema.number_texts import numbers_of
+from tabsynth.schema.number_texts import number_format, numbers_of
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 from tabsynth.schema.temporal import Temporal
@@ -182,13 +182,18 @@ def _column(
     present = values.dropna()
     if any(isinstance(value, list | dict | np.ndarray) for value in present.head(1)):
         raise InputError(f"Column {quote(name)} holds lists or records; unfold it into columns.")
-    nulls = bool(values.isna().any())
+    nulls, written = bool(values.isna().any()), "{}"
     if len(present) == 0:
         raise InputError(
             f"Column {quote(name)} holds only nulls; drop it, or declare its categories by hand."
         )
     if base_dtype(str(values.dtype)) == "text":
-        present = _numbers(present.infer_objects(), name, decimal)
+        texts = present.infer_objects()
+        present = _numbers(texts, name, decimal)
+        formats = (
+            {number_format(text) for text in texts.unique()} if present is not texts else set()
+        )
+        written = formats.pop() if len(formats) == 1 else written
     dtype = str(present.dtype) if present.dtype != values.dtype else str(values.dtype)
     if nulls:
         dtype = with_nulls(dtype)
@@ -201,6 +206,7 @@ def _column(
         null_values=null_values,
         min_count=min_count,
         leave_out=leave_out,
+        format=written,
     )
     drafts = (draft(source) for draft in reversed(DRAFTS.values()))
     column = next((draft for draft in drafts if draft is not None), None)
@@ -268,15 +274,5 @@ def _(column: Hierarchical) -> list[str]:
 
 def identifying(column: Column) -> str | None:
     """Return why a column seems to identify people or records, in a clause without a value; None if it does not."""
-    return identifying_name(column) or identifying_values(column)
-
-
-@singledispatch
-def identifying_values(column: Column) -> str | None:
-    """Return why values seem to identify people or records, in a clause without a value; None if they do not."""
-    return None
-
-
-@identifying_values.register
-def _(column: Categorical) -> str | None:
-    return identifying_categories(column.name, column.categories, column.other)
+    listed = column.categories if isinstance(column, Categorical) else ()
+    return identifying_name(column) or identifying_categories(column.name, listed, column.other)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import MAX_TEXT
-from tabsynth.drafting.identifiers import named_for_time, value_format
+from tabsynth.drafting.identifiers import NAMES, PROSE, look_of, named_for_time
 from tabsynth.drafting.time_formats import TIME_CLASSES, UNKNOWN_TIMES, time_class
 from tabsynth.schema.cells import OBJECT, base_dtype, texts_of
 from tabsynth.schema.column import MAX_CATEGORIES
@@ -22,10 +22,9 @@ NULL, WHOLE, LONG_WHOLE, BOOL, LENGTH = "null", "whole", "long whole", "bool", "
 DECIMALS = tuple(f"decimals {n}" for n in range(1, 7))
 COMMA_DECIMALS = tuple(f"decimals {n} after a comma" for n in range(1, 7))
 ONE_COMMA, ONE_POINT = "1,234", "1.234"  # a fraction or thousands, as the decimal mark says
-REAL, IDENTIFIER, NAMES, LONG_TEXT, SHORT, OTHER_OBJECT = (
+REAL, IDENTIFIER, LONG_TEXT, SHORT, OTHER_OBJECT = (
     "real",
     "identifier",
-    "name of person",
     "long text",
     "text",
     "object",
@@ -137,7 +136,7 @@ def _formats_of(values: pd.Series, nulls: Sequence[str], named_for_time: bool) -
 def _format(cell: str | float, nulls: Sequence[str], named_for_time: bool) -> str:
     if cell == OBJECT:
         return OTHER_OBJECT
-    text = cell.strip() if isinstance(cell, str) else _number_text(cell)
+    text = cell.strip() if isinstance(cell, str) else number_text(cell)
     if isinstance(cell, str) and (cell in nulls or text in nulls):
         return NULL
     if _WHOLE.fullmatch(text):
@@ -156,14 +155,14 @@ def _format(cell: str | float, nulls: Sequence[str], named_for_time: bool) -> st
         return name
     if _LENGTH.fullmatch(text):
         return LENGTH
-    return {None: SHORT, "identifier": IDENTIFIER, "name": NAMES}.get(value_format(text), LONG_TEXT)
+    return {None: SHORT, NAMES: NAMES, PROSE: LONG_TEXT}.get(look_of(text), IDENTIFIER)
 
 
 def _marked_format(text: str) -> str | None:
     """Return the format of a number with a comma, thousands marks or a sign of currency or percent; else None."""
     mark = one_group(text)
     plain = plain_number(text, ".")
-    if plain is None or (plain == text and mark is None) or value_format(text) is not None:
+    if plain is None or (plain == text and mark is None) or look_of(text) is not None:
         return None
     if mark is not None:
         return ONE_COMMA if mark == "," else ONE_POINT
@@ -180,7 +179,8 @@ def _whole_format(text: str) -> str:
     return LONG_WHOLE if len(text.lstrip("+-")) >= LONG_DIGITS else WHOLE
 
 
-def _number_text(number: float) -> str:
+def number_text(number: float) -> str:
+    """Return a number as tables write it."""
     if math.isfinite(number) and number == int(number) and abs(number) < 1e15:
         return str(int(number))
     return repr(number)

@@ -6,11 +6,10 @@ identifiers of the HIPAA Safe Harbor rule, 45 CFR 164.514(b)(2)(i).
 """
 
 import re
-import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from tabsynth.drafting.catalogue import catalogue
+from tabsynth.drafting.catalogue import catalogue, words_of
 from tabsynth.drafting.time_formats import reason_of_times, time_class
 from tabsynth.schema.column import Column
 from tabsynth.tables.frames import UNNAMED
@@ -27,6 +26,9 @@ MAX_DRAFTED_CATEGORIES = 1_000
 NAMES_FROM = 50  # so many categories of two to four capitalised words are names of persons
 LONG = 7  # digits of a record number
 LOOKED_AT = 200  # characters of a name or a category: files may hold very long ones
+NAMES, PROSE = "names of persons", "free text"
+# Of more than a few listed texts: the share that looks like it, from which a column is left out.
+_LEAST_SHARES = {"record numbers": 0.5, "addresses": 0.5, NAMES: 0.8, PROSE: 0.5}
 
 # A word of a column's name that is enough by itself, wherever it stands, or as the last one.
 ANYWHERE = re.compile(
@@ -151,39 +153,34 @@ def identifying_categories(name: str, categories: Sequence[object], other: objec
         return None
     if len(categories) > MAX_DRAFTED_CATEGORIES:
         return f"it has more than {MAX_DRAFTED_CATEGORIES:,} categories"
-    values = [value for value in categories if value != other]
-    texts = [value.strip()[:LOOKED_AT] for value in values if isinstance(value, str)]
-    for what, form in _FORMS:
-        if any(form.search(text) for text in texts):
-            return f"its values look like {what}"
+    texts = [value for value in categories if value != other and isinstance(value, str)]
+    looks = Counter(map(look_of, texts))
+    if (form := next((form for form, _ in _FORMS if looks[form]), None)) is not None:
+        return f"its values look like {form}"
     if len(texts) <= FEW:
         return None
-    if (reason := reason_of_times(Counter(time_class(text) or "" for text in texts))) is not None:
+    times = Counter(time_class(text.strip()[:LOOKED_AT]) or "" for text in texts)
+    if (reason := reason_of_times(times)) is not None:
         return reason
-    if _share(texts, lambda text: _RECORD.fullmatch(text) is not None) >= 0.5:
-        return "its values look like record numbers"
-    if _share(texts, lambda text: _ADDRESS.fullmatch(text) is not None) >= 0.5:
-        return "its values look like addresses"
-    if len(texts) > NAMES_FROM and _share(texts, _is_name) >= 0.8:
-        return "its values look like names of persons"
-    if _share(texts, lambda text: len(text.split()) >= 5) >= 0.5:
-        return "its values look like free text"
+    for look, least in _LEAST_SHARES.items():
+        if looks[look] >= least * len(texts) and (look != NAMES or len(texts) > NAMES_FROM):
+            return f"its values look like {look}"
     return None
 
 
-def value_format(text: str) -> str | None:
-    """Return ``"identifier"``, ``"name"`` of a person or ``"prose"``, for one text that looks like that; else None."""
+def look_of(text: str) -> str | None:
+    """Return what one text looks like: an identifier of some form, a name of a person or free text; None for others."""
     text = text.strip()[:LOOKED_AT]
-    forms = (_RECORD, _ADDRESS)
-    if any(form.search(text) for _, form in _FORMS) or any(form.fullmatch(text) for form in forms):
-        return "identifier"
+    form = next((form for form, pattern in _FORMS if pattern.search(text)), None)
+    if form is not None:
+        return form
+    if _RECORD.fullmatch(text):
+        return "record numbers"
+    if _ADDRESS.fullmatch(text):
+        return "addresses"
     if _is_name(text):
-        return "name"
-    return "prose" if len(text.split()) >= 5 else None
-
-
-def _share(texts: Sequence[str], looks: Callable[[str], bool]) -> float:
-    return sum(map(looks, texts)) / len(texts)
+        return NAMES
+    return PROSE if len(text.split()) >= 5 else None
 
 
 def _is_name(text: str) -> bool:
@@ -194,9 +191,5 @@ def _is_name(text: str) -> bool:
 
 
 def _words(name: str) -> list[str]:
-    """Return the words of a column's name in lower case: ``PatientID``, ``patient-id`` and ``patient id 2`` alike."""
-    plain = "".join(
-        c for c in unicodedata.normalize("NFKD", name[:LOOKED_AT]) if not unicodedata.combining(c)
-    )
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})", " ", plain)
-    return re.findall(r"[^\W\d_]+", spaced.casefold())
+    """Return the words of a column's name without its numbers: ``PatientID``, ``patient-id`` and ``patient id 2`` alike."""
+    return [word for word in words_of(name) if not word.isdecimal()]

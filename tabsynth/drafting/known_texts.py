@@ -71,15 +71,10 @@ class KnownTexts:
         known = self._set_of(released)
         if known is None:
             return []
+        scores = self._scores
         missing = [text for text in known.texts if text not in released]
-        return [
-            t
-            for t in missing
-            if self._is_likely(t) or (len(missing) == 1 and self._may_be(t, known))
-        ]
-
-    def _is_likely(self, text: str) -> bool:
-        return bool(self._scores[self._places[text]] > LIKELY)
+        likely = [text for text in missing if scores[self._places[text]] > LIKELY]
+        return missing if len(missing) == 1 and self._may_be(missing[0], known) else likely
 
     def _may_be(self, text: str, known: ValueSet) -> bool:
         """Return whether more than few of the rows with texts of a set may have this one."""

@@ -51,9 +51,15 @@ def draft_numeric(source: DraftSource) -> Column | None:
     listed = counts[counts >= min_count].sum() >= CODED * len(values)
     codes = few and listed and (often or (decimals == 0 and usual <= FEW))
     counted = min_count > 1 and decimals == 0 and _are_counts(usual, low, high)
-    if codes and (not counted or named_for_codes(source.name)):
+    has_sign = source.format != "{}" and step is not None
+    if codes and not has_sign and (not counted or named_for_codes(source.name)):
         return None
-    if source.leave_out and decimals == 0 and are_record_numbers(different, len(values)):
+    if (
+        source.leave_out
+        and not has_sign
+        and decimals == 0
+        and are_record_numbers(different, len(values))
+    ):
         raise LeftOut(RECORD_NUMBERS)
     if source.leave_out and decimals == 0 and high - low > MAX_STEPS:
         raise LeftOut("its whole numbers have too many digits")
@@ -74,6 +80,9 @@ def draft_numeric(source: DraftSource) -> Column | None:
     inside = np.clip(values, low, high)
     breaks = _draft_breaks(inside, low, high, step, min_count) if math.isfinite(high - low) else ()
     steps = 0 if step is None or breaks else step_count(low, high, step)
+    facts = source.facts
+    if has_sign:
+        facts |= {"dtype": "str", "format": source.format}
     column = Numeric(
         low=low,
         high=high,
@@ -81,7 +90,7 @@ def draft_numeric(source: DraftSource) -> Column | None:
         bins=steps if DEFAULT_BINS < steps <= EACH else None,
         breaks=breaks,
         clip=min_count > 1,
-        **source.facts,
+        **facts,
     )
     return with_public_facts(column, hint.name, public) if hint and public else column
 

@@ -1,7 +1,7 @@
 """The kind of a column by its released formats, and columns of numbers from noisy releases."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -14,32 +14,35 @@ from tabsynth.drafting.formats import (
     IDENTIFIER,
     LENGTH,
     LONG_TEXT,
-    NAMES,
     NULL,
     NUMBER,
     NUMBERS,
     OTHER_OBJECT,
     REAL,
+    Distinct,
     if_clear,
+    number_text,
     without_times,
 )
-from tabsynth.drafting.identifiers import LOOK_LIKE_IDENTIFIERS, RECORD_NUMBERS
+from tabsynth.drafting.identifiers import LOOK_LIKE_IDENTIFIERS, NAMES, RECORD_NUMBERS
 from tabsynth.drafting.partition import EACH, SHAPE, Partition, edges_of_numbers, round_numbers
 from tabsynth.drafting.released_columns import (
     AT_THIS_BUDGET,
     FORMAT,
     TOO_FEW_VALUES,
     ColumnDraft,
+    Question,
     TextDraft,
     TruthDraft,
 )
 from tabsynth.drafting.released_lines import ELSEWHERE, END, LineDraft
 from tabsynth.drafting.released_times import draft_lengths, draft_times
 from tabsynth.drafting.time_formats import TIME_CLASSES, reason_of_times, time_format
+from tabsynth.privacy.noise.counts import CombinedSums
 from tabsynth.schema.categorical import Categorical, Ordinal
 from tabsynth.schema.cells import base_dtype, with_nulls
 from tabsynth.schema.column import Column
-from tabsynth.schema.number_texts import numbers_of
+from tabsynth.schema.number_texts import NUMBER_FORMATS, number_format, numbers_of
 from tabsynth.schema.numeric import DEFAULT_BINS, Numeric
 from tabsynth.schema.temporal import Datetime, Period
 from tabsynth.schema.time_texts import is_numeric
@@ -51,7 +54,9 @@ NAMES_OR_PROSE = "its values look like names of persons or free text"
 NUMERIC = 0.95  # of the rows with a value: numbers, for a column of numbers
 HEAPS = (1000, 100, 10, 5)  # steps whose multiples people may prefer
 TIMES = 4.7  # standard deviations of its noise, as FORMAT, of formats of dates and times, which are many
-FAR = 5.0  # standard deviations of its noise: of decimals, for one that is wrong costs most
+FAR = (
+    5.0  # standard deviations of its noise: of decimals and signs, for one that is wrong costs most
+)
 
 
 def draft_of(
@@ -118,9 +123,19 @@ def draft_of(
 
 @dataclass(eq=False, kw_only=True)
 class NumberDraft(LineDraft):
-    """The draft of a column of numbers; ``decimal`` is the mark of texts."""
+    """The draft of a column of numbers.
+
+    Attributes
+    ----------
+    decimal : str or None
+        The mark of texts.
+    format : str, optional
+        How most numbers are written, with a sign.
+    """
 
     decimal: str | None
+    format: str | None = None
+    _of_formats: CombinedSums = field(default_factory=lambda: CombinedSums(len(NUMBER_FORMATS)))
 
     @property
     def counts_different(self) -> bool:
@@ -128,6 +143,31 @@ class NumberDraft(LineDraft):
         if self.values:
             return self._lists_values
         return self.step == 1 and self._many_steps and not self.dense
+
+    def questions(self, column: Distinct, number: int) -> list[Question]:
+        """Extend :meth:`LineDraft.questions`: until there are bounds, asks for the signs of texts. Other rows lose no weight to it."""
+        questions = super().questions(column, number)
+        if self._bounds is None and column.values.dtype == object:
+            places = {form: place for place, form in enumerate(NUMBER_FORMATS)}
+            keys = column.values.map(number_format).map(places).fillna(-1).to_numpy(dtype=np.int64)
+            keys = np.where(np.isnan(self._points(column)[1]), -1, np.append(keys, -1))
+            questions.append(Question(self.name, keys, len(NUMBER_FORMATS), about="signs"))
+        return questions
+
+    def learn(
+        self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray, purpose: str
+    ) -> None:
+        """Extend :meth:`LineDraft.learn`: a sign is taken if it has more than half of the sums of the cells in the same rounds."""
+        if question.about != "signs":
+            return super().learn(question, sums, std, clear, purpose)
+        self.source("format", purpose)
+        self._of_formats.add(sums, std, np.ones(len(sums), dtype=bool))
+        estimates, ends = self._of_formats.estimates, self.partition.ends()
+        most = int(np.argmax(estimates))
+        if ends is not None and estimates[most] > FAR * self._of_formats.deviations[most]:
+            total = self.partition.estimates[ends[0] : ends[1] + 1].sum()
+            self.format = NUMBER_FORMATS[most] if estimates[most] > total / 2 else None
+        return None
 
     def positions(self, values: pd.Series) -> np.ndarray:
         """Implement :meth:`LineDraft.positions`."""
@@ -153,22 +193,23 @@ class NumberDraft(LineDraft):
             limits = np.iinfo("int64")
             low, high = (int(min(max(end, limits.min), limits.max)) for end in (low, high))
             breaks = [int(b) for b in breaks]
-        if self.nearly_unique:
+        has_sign = self.format is not None and step is not None
+        if self.nearly_unique and not has_sign:
             return RECORD_NUMBERS
-        if self.few:
+        if self.few and not has_sign:
             values = sorted(int(v) if whole else v for v in self.values)
             return Ordinal(**facts, categories=tuple(values), other=values[0])
         meaningful = not {str(low), str(high)} & {*self.null_values}
-        if whole and high - low == 1 and meaningful:
+        if whole and high - low == 1 and meaningful and not has_sign:
             # A rare one of two codes is no end.
             point = self.partition.edges[int(np.argmax(self.partition.estimates))]
             return Categorical(
                 **facts, categories=(low, high), other=high if point >= high else low
             )
         steps = 0 if step is None else round((high - low) / step) + 1
-        missing = {
-            text: ELSEWHERE for value in far if (text := _text_of(value)) not in self.null_values
-        }
+        texts = [number_text(value) for value in far if not has_sign]
+        if has_sign:
+            facts |= {"dtype": "str", "format": self.format}
         return Numeric(
             **facts,
             low=low,
@@ -177,14 +218,11 @@ class NumberDraft(LineDraft):
             bins=steps if DEFAULT_BINS < steps <= EACH and not breaks else None,
             breaks=tuple(breaks),
             heaping=self.heaps,
-            missing=missing,
+            missing=dict.fromkeys(
+                (text for text in texts if text not in self.null_values), ELSEWHERE
+            ),
             clip=True,
         )
-
-
-def _text_of(number: float) -> str:
-    """Return a number as tables write it."""
-    return str(int(number)) if number == int(number) else repr(number)
 
 
 def _draft_numbers(

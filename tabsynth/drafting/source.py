@@ -44,6 +44,8 @@ class DraftSource:
         Number of rows that a value must have to be listed.
     leave_out : bool
         Whether to raise :class:`LeftOut` for columns that hardly any two rows share a value of.
+    format : str
+        How all numbers are written, ``"{}"`` where they have no sign.
     """
 
     name: str
@@ -53,6 +55,7 @@ class DraftSource:
     null_values: Sequence[str]
     min_count: int
     leave_out: bool
+    format: str
 
     @property
     def facts(self) -> JsonObject:

@@ -27,11 +27,7 @@ from tabsynth.privacy.accounting.mechanisms import Gaussian, Mechanism, NoPrivac
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable, exact
 from tabsynth.privacy.ledger.project import ProjectLedger, check_same_ledger
 from tabsynth.privacy.noise import samplers
-from tabsynth.privacy.noise.counts import (
-    noise_of_estimated_rows,
-    probabilities,
-    share_interval,
-)
+from tabsynth.privacy.noise.counts import noise_of_estimated_rows, probabilities, share_interval
 from tabsynth.schema.column import Column
 from tabsynth.schema.conforming import conform
 from tabsynth.schema.linked import SchemaLike, read_table_schema
@@ -40,11 +36,8 @@ from tabsynth.tables.frames import to_pandas
 
 COLUMNS, SELECTION = "counts of columns", "selection of rules"
 TABLES, COUNTS = "counts of dependencies", "counts of rules"  # the stages
-SHARES = {
-    COLUMNS: 0.1,
-    SELECTION: 0.4,
-    TABLES: 0.2,
-}  # of the budget, in μ²; the last stage has what is left
+# Of the budget, in μ²; the last stage has what is left.
+SHARES = {COLUMNS: 0.1, SELECTION: 0.4, TABLES: 0.2}
 FORMS, FORMS_OF_FITS = ("dependency", "order", "one", "null"), ("dependency", "order", "one")
 MOST_CELLS, MOST_CELLS_OF_FITS = 2**22, 2**15  # of the joint counts of two columns
 MOST_PAIRS = 6_000  # of columns, in a fit
@@ -169,9 +162,8 @@ def find_relations(
         ledger.close()
     rules: list[JsonObject] = []
     for relation in relations:
-        with suppress(
-            InputError
-        ):  # it contradicts an earlier one, or needs a column that follows from others
+        # A rule may contradict an earlier one, or need a column that follows from others.
+        with suppress(InputError):
             with_relation = schema.replace(constraints=[*rules, *relation])
             _ = CodeRules(with_relation).merged_rules, with_relation.learned
             rules += relation
@@ -256,10 +248,8 @@ class _Suggestions:
         out = []
         for candidate, function, sides, std in self._confirm(selected):
             keeping, broken = float(sides[:-1].sum()), float(sides[-1])
-            by_chance = {
-                "null": 1 - nulls[candidate.columns[-1]],
-                "value": nulls[candidate.columns[-1]],
-            }
+            missing = nulls[candidate.columns[-1]]
+            by_chance = {"null": 1 - missing, "value": missing}
             expected = by_chance.get(candidate.form, 1.0) * (keeping + broken)
             if expected - broken < CLEAR * std:
                 continue

@@ -41,11 +41,7 @@ def draft_date(source: DraftSource) -> Column | None:
     numbers = instants_of(values, facts.get("format"))
     if np.isnan(numbers).any() or (numbers % MICROSECONDS_A_DAY != 0).any():
         return None
-
-    def whole_years(column: Date, low: int, high: int) -> tuple[str, str]:
-        return f"{column.text_of(low)[:4]}-01-01", f"{column.text_of(high)[:4]}-12-31"
-
-    return _draft_bounded(Date, source, WIDEST_DATES, whole_years, **facts)
+    return _draft_bounded(Date, source, WIDEST_DATES, _whole_years, **facts)
 
 
 def draft_datetime(source: DraftSource) -> Column | None:
@@ -58,13 +54,9 @@ def draft_datetime(source: DraftSource) -> Column | None:
     if np.isnan(numbers).any():
         return None
     units = [unit for unit in ("1min", "1s") if not (numbers % microseconds_of(unit, "")).any()]
-
-    def whole_years(column: Datetime, low: int, high: int) -> tuple[str, str]:
-        return f"{column.text_of(low)[:4]}-01-01", f"{column.text_of(high)[:4]}-12-31 23:59"
-
     if "%f" not in facts.get("format", ""):
         facts |= {"resolution": units[0] if units else "1ms"}
-    return _draft_bounded(Datetime, source, WIDEST_DATES, whole_years, **facts)
+    return _draft_bounded(Datetime, source, WIDEST_DATES, _whole_years, **facts)
 
 
 def draft_time(source: DraftSource) -> Column | None:
@@ -93,11 +85,7 @@ def draft_period(source: DraftSource) -> Column | None:
     facts = _facts_of_format(Period, source)
     if facts is None and base_dtype(source.dtype) != "period":
         return None
-
-    def exact(column: Period, low: int, high: int) -> tuple[str, str]:
-        return column.text_of(low), column.text_of(high)
-
-    return _draft_bounded(Period, source, WIDEST_DATES, exact, **(facts or {}))
+    return _draft_bounded(Period, source, WIDEST_DATES, None, **(facts or {}))
 
 
 def review_temporal(column: Temporal) -> list[str]:
@@ -108,11 +96,16 @@ def review_temporal(column: Temporal) -> list[str]:
     ]
 
 
+def _whole_years(column: Temporal, low: int, high: int) -> tuple[str, str]:
+    end = "-12-31 23:59" if isinstance(column, Datetime) else "-12-31"
+    return f"{column.text_of(low)[:4]}-01-01", f"{column.text_of(high)[:4]}{end}"
+
+
 def _draft_bounded(
     kind: type[Temporal],
     source: DraftSource,
     widest: tuple[str, str],
-    rounding: Rounding,
+    rounding: Rounding | None,
     **facts: Any,
 ) -> Column:
     """Draft a column with bounds that ``min_count`` rows lie outside of, rounded outwards."""
@@ -125,7 +118,7 @@ def _draft_bounded(
         raise LeftOut(f"fewer than {2 * min_count} rows have a value")
     place = min(min_count - 1, len(numbers) - 1)
     ends = sorted([numbers[place], numbers[-1 - place]])
-    low, high = rounding(wide, int(ends[0]), int(ends[1]))
+    low, high = map(wide.text_of, ends) if rounding is None else rounding(wide, *map(int, ends))
     return replace(wide, low=low, high=high, clip=min_count > 1)
 
 

@@ -268,6 +268,16 @@ class Column:
         """The type of values: ``int``, ``float``, ``bool`` or ``text``."""
         return base_dtype(self.value_dtype)
 
+    def cell_of(self, number: object) -> object:
+        """Return a number, or null, as a column of texts has it, or of any values where the dtype is ``object``."""
+        if number is None or self.dtype == "object":
+            return number
+        return f"{number:.15g}" if isinstance(number, float) else str(number)
+
+    def of_values(self) -> Self:
+        """Return the column of values without reasons for missing, in their dtype."""
+        return dataclasses.replace(self, missing={}, dtype=self.value_dtype)
+
     def strict(self) -> Self:
         """Return the column that takes declared values only, and nothing in place of others."""
         return self
@@ -342,7 +352,7 @@ class Column:
         ``rng`` draws a value of those that a code stands for; ``within``, of a :class:`Restriction`, limits which.
         Where a code has values as the codes of :attr:`detail` in ``details`` say, it is one of them.
         """
-        if not self.missing:
+        if not self.missing and self.value_dtype == self.dtype:
             return self._decode(codes, rng, within, details)
         places = np.where(codes < self.cells + len(self.missing), codes - self.cells, -1)
         places = np.maximum(places, -1)
@@ -555,7 +565,7 @@ def _check_missing(column: Column, where: str) -> None:
     if not column.learned:
         raise InputError(f"{where}: a column that is not learned has no reasons for missing.")
     check_reasons(column.missing, where)
-    strict = dataclasses.replace(column, missing={}, dtype=column.value_dtype).strict()
+    strict = column.of_values().strict()
     for key, reason in zip(column.missing, column.reasons, strict=True):
         value = pd.Series([reason], dtype=object)
         try:

@@ -68,6 +68,9 @@ class ColumnFacts(Protocol):
     def amount_step(self) -> float | None:
         """The step between amounts."""
 
+    def cell_of(self, number: object) -> object:
+        """Return a number as a column of texts has it."""
+
     def domain(self) -> str:
         """Return what values the column has, for people."""
 

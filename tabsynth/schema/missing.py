@@ -139,7 +139,7 @@ def convert_values(
     column: ColumnFacts, values: pd.Series, convert: Callable[[pd.Series], pd.Series]
 ) -> pd.Series:
     """Return values, of which those that are no reasons are converted, in the column's dtype."""
-    if not column.missing:
+    if not column.missing and column.value_dtype == column.dtype:
         return convert(values)
     places = reason_places(column, values)
     return with_reasons(column, convert(values[places < 0]), places).set_axis(values.index)
@@ -154,19 +154,12 @@ def with_reasons(column: ColumnFacts, values: pd.Series, places: np.ndarray) -> 
     plain_cells = values.astype(object).to_numpy()
     if base_dtype(column.dtype) == "text" and column.value_dtype != column.dtype:
         plain_cells = np.array(
-            [_number_cell(v, column.dtype) for v in plain_cells] + [None], dtype=object
-        )[:-1]
+            [column.cell_of(plain(v)) for v in plain_cells] + [None], dtype=object
+        )
+        plain_cells = plain_cells[:-1]
     cells[places < 0] = plain_cells
     if column.dtype == "category":
         dtype = pd.CategoricalDtype([*column.categories, *column.reasons], ordered=column.ordered)
         cells[pd.isna(cells)] = None
         return pd.Series(pd.Categorical(cells, dtype=dtype), name=column.name)
     return in_dtype(pd.Series(cells, dtype=object, name=column.name), column.dtype)
-
-
-def _number_cell(value: object, dtype: str) -> object:
-    """Return a number in a column of texts, or of any values where the dtype is ``object``."""
-    value = plain(value)
-    if value is None or dtype == "object":
-        return value
-    return f"{value:.15g}" if isinstance(value, float) else str(value)

@@ -21,8 +21,16 @@ DECIMAL_MARKS = (".", ",")
 NUMBER_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 LONGEST = 64  # characters of a text that may be a number
 _SPACES = " \u00a0\u2009\u202f'\u2019"  # between groups of three digits, besides the other mark
-_CURRENCY = "(?:[$¢£¤¥\u20a0-\u20c0]|USD|EUR|GBP|CHF)"
+_CURRENCIES = (*"$¢£¤¥", *map(chr, range(0x20A0, 0x20C1)), "USD", "EUR", "GBP", "CHF")
+_CURRENCY = f"(?:{'|'.join(map(re.escape, _CURRENCIES))})"
 _SPACE = "[ \u00a0\u2009\u202f]?"
+_AMOUNTS = [
+    (f"{sign}{space}{{}}", f"{{}}{space}{sign}")
+    for sign in _CURRENCIES
+    for space in ("", *_SPACE[1:-2])
+]
+# Numbers with a sign of a currency on one side, or with one of percent.
+NUMBER_FORMATS = (*sum(_AMOUNTS, ()), *(f"{{}}{space}%" for space in ("", *_SPACE[1:-2])))
 _SIGNED = re.compile(
     rf"([+-]?)(?:({_CURRENCY}){_SPACE})?([+-]?)(\d[\d.,{_SPACES}]*?)(?:{_SPACE}({_CURRENCY}|%))?",
     re.ASCII,
@@ -60,6 +68,15 @@ def one_group(text: str) -> str | None:
     signed = _split_sign(text)
     match = _ONE_GROUP.fullmatch(signed[1]) if signed else None
     return match[1] if match else None
+
+
+def number_format(text: str) -> str:
+    """Return how a number is written with its sign of a currency or percent; ``"{}"`` without one."""
+    match = _SIGNED.fullmatch(text.strip()) if len(text) <= LONGEST else None
+    if match is None:
+        return "{}"
+    before, after = match.string[: match.start(4)], match.string[match.end(4) :]
+    return before.strip("+-\u2212") + "{}" + after
 
 
 def with_plain_numbers(values: pd.Series, decimal: str | None) -> pd.Series:

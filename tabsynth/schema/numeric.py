@@ -31,6 +31,7 @@ from tabsynth.schema.column import (
 )
 from tabsynth.schema.conditions import Restriction, has_no
 from tabsynth.schema.missing import with_reasons
+from tabsynth.schema.number_texts import NUMBER_FORMATS
 
 DEFAULT_BINS = 64
 MAX_STEPS = 2.0**52  # of the resolution between the bounds: past it, floats skip some
@@ -97,6 +98,9 @@ class Numeric(Column):
     heaping : tuple of float
         Numbers whose multiples people prefer, the coarsest first, such as (10, 5) of blood pressures. How many values
         are such multiples is learned beside the cells, as one more column, and values within a cell follow it.
+    format : str, optional
+        How tables write numbers (``{}``) with a sign of a currency or of percent, such as ``"${}"`` and ``"{} %"``. The dtype is
+        then one of text, and the resolution says how many decimals are written.
 
     Examples
     --------
@@ -113,6 +117,7 @@ class Numeric(Column):
     resolution: float | None = None
     clip: bool = False
     heaping: tuple[float, ...] = ()
+    format: str | None = None
 
     dtypes: ClassVar[tuple[str, ...]] = ("int", "float")
     json_types: ClassVar[JsonTypes] = {
@@ -123,8 +128,11 @@ class Numeric(Column):
         "resolution": (int, float),
         "clip": bool,
         "heaping": list,
+        "format": str,
     }
-    copied_facts: ClassVar[tuple[str, ...]] = ("low", "high", "breaks", "resolution", "heaping")
+    copied_facts: ClassVar[tuple[str, ...]] = tuple(
+        fact for fact in json_types if fact not in ("bins", "clip")
+    )
     ordered: ClassVar[bool] = True
     quantitative: ClassVar[bool] = True
 
@@ -135,6 +143,12 @@ class Numeric(Column):
         if self.value_dtype != self.dtype and self.resolution is None:
             raise InputError(
                 f"{where}: numbers of dtype {self.dtype} need a resolution, such as 1 for whole numbers."
+            )
+        is_text = base_dtype(self.dtype) == "text"
+        if self.format is not None and not (self.format in NUMBER_FORMATS and is_text):
+            raise InputError(
+                f"{where}: expected a format with a sign of a currency or of percent, such as '${{}}' or '{{}} %', and dtype"
+                f" str; got {quote(self.format)} and {self.dtype}."
             )
         low, high = real(f"low of {where}", self.low), real(f"high of {where}", self.high)
         if not math.isfinite(high - low):
@@ -203,8 +217,9 @@ class Numeric(Column):
 
     @property
     def value_dtype(self) -> str:
-        """The :attr:`Column.value_dtype`: of numbers beside texts ``Int64`` or ``Float64``."""
-        if not self.missing or base_dtype(self.dtype) not in ("text", "category"):
+        """The :attr:`Column.value_dtype`: of numbers beside texts, or of a format, ``Int64`` or ``Float64``."""
+        plain = not self.missing and self.format is None
+        if plain or base_dtype(self.dtype) not in ("text", "category"):
             return self.dtype
         numbers = (self.low, self.high, self.resolution)
         are_whole = all(n is None or (isinstance(n, int | float) and n % 1 == 0) for n in numbers)
@@ -298,6 +313,10 @@ class Numeric(Column):
 
     # Values to codes and back.
 
+    def of_values(self) -> Self:
+        """Extend :meth:`Column.of_values`: without a format."""
+        return replace(self, missing={}, dtype=self.value_dtype, format=None)
+
     def strict(self) -> Self:
         """Implement :meth:`Column.strict`: without ``clip``."""
         return replace(self, clip=False)
@@ -350,6 +369,13 @@ class Numeric(Column):
                     " astype."
                 )
         return values
+
+    def cell_of(self, number: object) -> object:
+        """Extend :meth:`Column.cell_of` by the format."""
+        if self.format is None or not isinstance(number, int | float):
+            return super().cell_of(number)
+        digits = f"{abs(number):.{_decimals(self.step or 1.0)}f}"
+        return "-" * (number < 0) + self.format.replace("{}", digits)
 
     def _bounds_in(self, dtype: str) -> tuple[float, float]:
         """Return the declared bounds as a table of ``dtype`` has them: 0.1 is a little more in float32."""

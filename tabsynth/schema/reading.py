@@ -12,7 +12,7 @@ from tabsynth._validate import native, quote
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import base_dtype, plain
 from tabsynth.schema.facts import ColumnFacts
-from tabsynth.schema.number_texts import one_group
+from tabsynth.schema.number_texts import one_group, plain_number
 
 TRUE_TEXTS, FALSE_TEXTS = ("True", "true", "TRUE", "1"), ("False", "false", "FALSE", "0")
 
@@ -22,6 +22,7 @@ def parse_text(column: ColumnFacts, text: str) -> Any:
     base = column.value_type
     try:
         if base in ("int", "float"):
+            text = plain_number(text) or text
             number = float(text)
             # Python also reads 1_000, nan and inf, which no table means as a number.
             if "_" in text or math.isnan(number) or math.isinf(number):

@@ -79,6 +79,31 @@ def test_texts_of_the_catalogue_that_one_table_alone_has(new: str) -> None:
         assert result.worst_move == pytest.approx(1, abs=1e-4)
 
 
+@pytest.mark.parametrize("new", ["150", "40", "no number"])
+def test_limits_of_the_catalogue_that_one_table_alone_exceeds(new: str) -> None:
+    """Whether all rows are between them decides nothing: noisy sums say whether clearly some are not."""
+    ages = [str(age % 40 + 30) for age in range(120)]
+    table = pd.DataFrame({"age": ages, "hour": [str(i % 24) for i in range(120)]})
+    more = pd.concat([table, pd.DataFrame({"age": [new], "hour": [new]})], ignore_index=True)
+    for one, other in ((table, more), (more, table)):
+        result = draft(one, other)
+        assert result.passes, result.first_difference
+        assert result.worst_move == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("new", ["5%", "€5", "5", "-5 EUR"])
+def test_signs_of_one_table_alone_are_asked_for(new: str) -> None:
+    """Each sign is asked for whether a row has it or not."""
+    table = pd.DataFrame(
+        {"a": [f"{i % 90}%" for i in range(120)], "b": [f"${i}" for i in range(120)]}
+    )
+    more = pd.concat([table, pd.DataFrame({"a": [new], "b": [new]})], ignore_index=True)
+    for one, other in ((table, more), (more, table)):
+        result = draft(one, other)
+        assert result.passes, result.first_difference
+        assert result.worst_move == pytest.approx(1, abs=1e-4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "interrupted"), [("unique", None), ("extreme", 2)])
 def test_a_fit_that_drafts(kind: str, interrupted: int | None) -> None:

@@ -8,8 +8,16 @@ from hypothesis import strategies as st
 
 from tabsynth import InputError, Numeric, Schema, draft_private
 from tabsynth.drafting.drafts import draft_schema, review
+from tabsynth.encoding import TableEncoder
 from tabsynth.schema import Column
-from tabsynth.schema.number_texts import decimal_mark, numbers_of, one_group, plain_number
+from tabsynth.schema.conforming import conform
+from tabsynth.schema.number_texts import (
+    decimal_mark,
+    numbers_of,
+    one_group,
+    plain_number,
+    with_plain_numbers,
+)
 
 
 @pytest.mark.parametrize(
@@ -185,3 +193,51 @@ def test_a_number_is_read_by_itself():
         alone = pd.Series([None], dtype=object)
         alone.iat[0] = cell
         assert np.array_equal(numbers_of(alone, [], None), [number], equal_nan=True)
+
+
+SIGNED = pd.DataFrame(
+    {
+        "rate": [f"{x:.1f}%" for x in RNG.uniform(0, 30, 1_500)],
+        "pay": [f"-${x:,.0f}" if i % 9 == 0 else f"${x:,.0f}" for i, x in enumerate(RNG.lognormal(10, 0.5, 1_500))],
+        "cost": [f"{x:,.2f} EUR".replace(",", " ") for x in RNG.lognormal(8, 0.5, 1_500)],
+        "mixed": [f"{i % 90}%" if i % 3 == 0 else f"{i % 90}" for i in range(1_500)],
+    }
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_signs_come_back(private):
+    table = SIGNED if private else SIGNED.drop(columns="mixed")
+    schema = draft_private(table, 2.0, random_state=0) if private else draft_schema(table)
+    formats = {c.name: c.format for c in schema.columns if c.dtype == "str"}
+    assert formats == {"rate": "{}%", "pay": "${}", "cost": "{} EUR"}
+    assert Schema.from_dict(schema.to_dict()) == schema
+    assert ("format" in schema["rate"].facts_from_rows) != private
+    rows = conform(table, schema) if private else parsed(table, schema)
+    encoder = TableEncoder(schema)
+    codes = encoder.to_index(rows)
+    back = encoder.from_index(codes, np.random.default_rng(0))
+    for name, form in {"rate": r"\d+\.\d%", "pay": r"-?\$\d+", "cost": r"\d+\.\d\d EUR"}.items():
+        assert rows[name].str.fullmatch(form).all() and back[name].str.fullmatch(form).all()
+    assert np.array_equal(encoder.to_index(back), codes)
+    assert rows["rate"].tolist()[5:] != back["rate"].tolist()[5:] and "-$" in "".join(back["pay"])
+
+
+def parsed(table, schema):
+    """As a file with these texts is read."""
+    plain = {name: with_plain_numbers(table[name], schema.decimal) for name in table}
+    return pd.DataFrame({name: schema[name].parse(texts) for name, texts in plain.items()})
+
+
+def test_a_sign_stands_beside_reasons_for_missing():
+    column = Numeric(
+        name="x", dtype="str", low=0, high=99, resolution=1, format="{}%", missing={"refused": ""}
+    )
+    values = pd.Series(["5%", "refused", "99%"], name="x")
+    codes = column.encode(values)
+    assert column.decode(codes, np.random.default_rng(0))[1] == "refused"
+    assert column.amounts(values)[[0, 2]].tolist() == [5, 99]
+    for wrong in ({"format": "{} kg"}, {"format": "${}%"}, {"dtype": "float64"}):
+        facts = {"dtype": "str", "format": "{}%"} | wrong
+        with pytest.raises(InputError, match="sign of a currency or of percent"):
+            Numeric(name="x", low=0, high=9, resolution=1, **facts)

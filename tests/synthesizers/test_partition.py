@@ -189,6 +189,17 @@ def test_heaping_is_decided_with_noise() -> None:
     assert len(heaped) > 1
 
 
+def test_signs_are_decided_with_noise() -> None:
+    """As much weight of percentages as of numbers without a sign: the sign is taken in some drafts, and not in others."""
+    table = pd.DataFrame({"x": ["7%"] * 420 + ["7"] * 300})
+    taken = 0
+    for seed in range(40):
+        number = number_draft("x")
+        draft_of_rows(table, 1.0, seed)._round({"x": number}, 1)
+        taken += number.format == "{}%"
+    assert 4 <= taken <= 36
+
+
 def test_repeats_are_decided_with_noise() -> None:
     """Of a thousand rows 971 with different numbers are on the limit of what numbers of records are, at noise of 4.5."""
     left = 0
