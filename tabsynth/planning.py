@@ -3,9 +3,8 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import NormalDist
 from typing import Any
-
-from scipy.stats import norm
 
 from tabsynth import methods
 from tabsynth._validate import in_range, integer, one_of, positive, quote
@@ -136,7 +135,7 @@ def plan(
     _check_schema(method, schema)
     model: Any = METHODS[method]
     arguments: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rows": rows, **parameters}
-    names = model._get_param_names()
+    names = model.parameter_names()
     for name in arguments:
         if name not in names:
             raise InputError(f"Method {method} takes no parameter {quote(name)}; leave it out.")
@@ -536,7 +535,7 @@ def _expected_draft(
         of_value = threshold * math.sqrt(unreleased)
         unreleased = max(1.0, columns * min(1.0, of_value / rows))
     std = _std(budget.mechanism(FORMATS_SHARE)) * math.sqrt(columns)
-    recognised = float(norm.cdf(rows / std - FORMAT)) if std else 1.0
+    recognised = NormalDist().cdf(rows / std - FORMAT) if std else 1.0
     return FORMAT * std, of_value, columns * recognised * max(0.0, 1 - of_value / rows) ** 2
 
 

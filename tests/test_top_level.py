@@ -43,7 +43,7 @@ def test_modules_do_not_hide_functions() -> None:
 @pytest.mark.parametrize("method", BY_METHOD)
 def test_config_is_the_parameter_of_every_method(method: str) -> None:
     config = BY_METHOD[method]
-    assert is_dataclass(config) and METHODS[method]._get_param_names().count("config") == 1
+    assert is_dataclass(config) and METHODS[method].parameter_names().count("config") == 1
     _, schema = tabsynth.load_census()
     given = {"class_column": schema.names[2]} if method == "pate-acgan" else {}
     model = METHODS[method](schema, epsilon=1.0, config=config(), **given)

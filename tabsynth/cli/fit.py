@@ -410,7 +410,7 @@ def arguments_of(
 
     estimator = synthesizers.METHODS[method]
     hints = get_type_hints(estimator)
-    names = set(estimator._get_param_names()) - SHARED
+    names = set(estimator.parameter_names()) - SHARED
     for name in options:
         if name not in names:
             takes = ", ".join(flag for option_name, flag in OPTIONS.items() if option_name in names)

@@ -2,9 +2,9 @@
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
-from scipy.stats import norm
 
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import (
@@ -100,5 +100,6 @@ class DraftBudget:
         largest = 0.0
         for share in (1.0, 1 / self.max_rows):
             each = -np.expm1(np.log1p(-chance) * share / counts)
-            largest = max(largest, float(np.max(share / np.sqrt(counts) + std * norm.isf(each))))
+            quantiles = np.array([NormalDist().inv_cdf(p) for p in each])
+            largest = max(largest, float(np.max(share / np.sqrt(counts) - std * quantiles)))
         return largest + rounding

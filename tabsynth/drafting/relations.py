@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os.path import commonprefix
+from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
 
 from tabsynth._typing import JsonObject
 from tabsynth.schema.categorical import Ordinal
@@ -323,7 +323,7 @@ class Candidates:
         """
         key = self.columns[candidate.columns[0]]
         # Of as many cells as there are, none of noise alone is so large.
-        bar = max(0.5, std * float(norm.isf(0.01 / counts.size)))
+        bar = max(0.5, -std * NormalDist().inv_cdf(0.01 / counts.size))
         parts = [np.array([j]) for j in range(key.size)]
         if is_ordered(key) and key.cells > 1:
             path = _steps(counts[: key.cells], 2 * bar)

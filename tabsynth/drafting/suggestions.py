@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
-from scipy.stats import norm
 
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonObject
@@ -212,10 +212,9 @@ def selection_noise(mu: float) -> float:
     ratios (Dong, Durfee, Rogers 2020), which is that of the Gaussian mechanism or above if its one kink is. The kink is
     nearest to it at t = ε/2, where the binary mechanism is a randomised response with probability 1/(1 + exp(-ε/2)).
     """
-    if math.isinf(mu):
-        return math.inf
-    chance = norm.cdf(mu / 2)
-    return float(2 * math.log(chance / (1 - chance)))
+    tail = NormalDist().cdf(-mu / 2)
+    # Where there is no number as small as the tail: less than that.
+    return 2 * math.log((1 - tail) / tail) if tail else mu**2 / 4
 
 
 class _Suggestions:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
-import category_encoders as ce
 import numpy as np
 import pandas as pd
 
@@ -129,9 +128,13 @@ def codebook(size: int, scheme: str) -> tuple[np.ndarray, Head]:
 def _codebook(size: int, scheme: str, base: int) -> tuple[np.ndarray, Head]:
     if size == 1:
         return np.ones((1, 1), dtype=np.float32), "softmax"
+    if scheme == "one-hot":
+        return np.eye(size, dtype=np.float32), "softmax"
+    # Imported here: with what it imports itself, it takes a second, and most tables are one-hot.
+    import category_encoders as ce
+
     options = {"cols": ["code"], "handle_unknown": "error", "handle_missing": "error"}
     encoders = {
-        "one-hot": lambda: ce.OneHotEncoder(**options),
         "ordinal": lambda: ce.OrdinalEncoder(**options),
         "binary": lambda: ce.BinaryEncoder(**options),
     }
@@ -140,8 +143,6 @@ def _codebook(size: int, scheme: str, base: int) -> tuple[np.ndarray, Head]:
         # category-encoders 2.x still sets a pandas option that pandas 3 calls deprecated.
         warnings.filterwarnings("ignore", message=".*no_silent_downcasting")
         digits = encoder.fit_transform(pd.DataFrame({"code": np.arange(size)})).to_numpy()
-    if scheme == "one-hot":
-        return digits.astype(np.float32), "softmax"
     if scheme == "ordinal":
         digits, base = digits - digits.min(), size
     codes = (digits.astype(np.float64) / (base - 1)).astype(np.float32)

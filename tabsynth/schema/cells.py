@@ -182,6 +182,8 @@ def text_of(cell: object) -> str:
     A null beside 7 makes it 7.0, also as the end of an interval, and a decimal beside others has as many decimals as these.
     All lists and other objects have one text: the numbers in a list may have become floats for another row.
     """
+    if type(cell) is str:  # first, for most cells are texts
+        return cell
     if isinstance(cell, OtherObject):
         if isinstance(cell.cell, str):
             return cell.text

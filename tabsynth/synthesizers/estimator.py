@@ -6,13 +6,10 @@ from copy import copy
 from dataclasses import dataclass, field, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import Tags
 from torch import Tensor
 
 from tabsynth import methods
@@ -41,6 +38,9 @@ from tabsynth.synthesizers.session import FitSession
 from tabsynth.tables.files import suffix, write_table
 from tabsynth.tables.formulas import HANDLINGS
 from tabsynth.training.loop import Progress
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 # Packages whose lazy tables count their own rows; none is imported to find it out.
 LAZY = ("duckdb", "polars", "pyspark", "ibis", "daft", "sqlframe", "dask", "narwhals")
@@ -80,11 +80,12 @@ def _describe_value(value: object) -> str:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Synthesizer(BaseEstimator):
+class Synthesizer:
     """The parameters of a fit and what it left: plan, fit, sample, save.
 
     An estimator is a dataclass, whose fields are its parameters; the constructor only stores them, as that of
-    any estimator of scikit-learn. A subclass adds fields under the same decorator, makes the method of a schema
+    any estimator of scikit-learn. It has the methods of one without its base class, whose import takes as long as
+    that of torch. A subclass adds fields under the same decorator, makes the method of a schema
     (``make_method``) and reads its parameters from a model file (``parameters_from``).
     """
 
@@ -107,13 +108,31 @@ class Synthesizer(BaseEstimator):
         """Return the class and the parameters that are not the default; ``N_CHAR_MAX`` is scikit-learn's, and not used."""
         return _describe(self, self.get_params(deep=False))
 
-    def __sklearn_tags__(self) -> Tags:
+    @classmethod
+    def parameter_names(cls) -> list[str]:
+        """Return the names of the parameters, sorted."""
+        return sorted(f.name for f in fields(cls) if f.init)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; no parameter has parameters of its own, which ``deep`` is for in scikit-learn."""
+        return {name: getattr(self, name) for name in self.parameter_names()}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters by name."""
+        for name, value in parameters.items():
+            setattr(self, one_of("parameter", name, self.parameter_names()), value)
+        return self
+
+    def __sklearn_tags__(self) -> "Tags":
         """Return scikit-learn's tags: tables have texts, categories and missing values, and noise is drawn again in each fit."""
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = self.random_state is None
-        for name in ("string", "categorical", "allow_nan"):
-            setattr(tags.input_tags, name, True)
-        return tags
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            input_tags=InputTags(string=True, categorical=True, allow_nan=True),
+            non_deterministic=self.random_state is None,
+        )
 
     # What a subclass provides.
 
@@ -418,6 +437,8 @@ class Synthesizer(BaseEstimator):
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):
+            from sklearn.exceptions import NotFittedError
+
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit first.")
 
     def _draw_seed(self, random_state: int | None) -> int | None:

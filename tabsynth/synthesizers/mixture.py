@@ -10,7 +10,7 @@ rule gives their shares.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, groupby
 from typing import Any
 
 import numpy as np
@@ -230,7 +230,7 @@ NOT_ONE = 1e-3  # what the probabilities of a column may sum to, more or less th
 MAX_PAIRED = 512  # columns past which their pairs are too many
 SWEEPS = 2  # over all entries of the rows, in rounding: further ones bring the counts no nearer to those of real rows …
 MOVES = 4e8  # … or fewer: those that compare so many pairs of entries, some 10 seconds
-TRIPLED_MOVES = 7e7  # triples of a sweep up to which they count, a second; with more, pairs alone, but for rows of a public table
+TRIPLED_MOVES = 7e7  # triples of all sweeps up to which they count, some 2 seconds; with more in one sweep, pairs alone, but for rows of a public table
 NEAR = 0.003  # of the public rows: how far from a row those are that may take its place
 MAX_TRIPLED = 32  # columns past which their triples are too many …
 MAX_TRIPLE_CELLS = 8_388_608  # … of which those of the fewest cells count, so many cells in all …
@@ -491,8 +491,9 @@ class Mixture(nn.Module):
     def _sweeps(self, rows: int) -> tuple[int, bool]:
         """Return how many sweeps rounding takes, and whether triples count in them."""
         columns = len(self.layout.blocks)
-        if self.rows is None and rows * columns * math.comb(columns - 1, 2) <= TRIPLED_MOVES:
-            return SWEEPS, True
+        triples = rows * columns * math.comb(columns - 1, 2)
+        if self.rows is None and triples <= TRIPLED_MOVES:
+            return min(SWEEPS, int(TRIPLED_MOVES / max(triples, 1))), True
         return min(SWEEPS, int(MOVES / (rows * columns**2))), self.rows is not None
 
     def _roundable(self) -> bool:
@@ -534,7 +535,7 @@ class _Triples:
         self.strides = np.stack(
             [sizes[self.sets[:, 1]] * sizes[self.sets[:, 2]], sizes[self.sets[:, 2]]], axis=1
         )
-        self._with = [self._of_column(j) for j in range(len(sizes))]
+        self._with = [self._of_column(j, len(sizes)) for j in range(len(sizes))]
         self.expected = np.zeros(self.starts[-1])
         if _many_parts(mixture):
             self._expect_on_average(mixture, rows)
@@ -579,12 +580,12 @@ class _Triples:
     ) -> None:
         """Add the counts of some triples that independent columns with the distributions ``p`` expect, ``weights`` rows each."""
         blocks = [p[:, a : a + n] for a, n in zip(mixture.starts, mixture.sizes, strict=True)]
-        for i in which:
-            start, (a, b, c) = self.starts[i], self.sets[i]
+        for (a, b), triples in groupby(which, lambda i: tuple(self.sets[i, :2])):
             both = (weights[:, None] * blocks[a])[:, :, None] * blocks[b][:, None]
-            pairs = both.reshape(len(p), mixture.sizes[a] * mixture.sizes[b])
-            counts = (pairs.T @ blocks[c]).ravel()
-            self.expected[start : start + len(counts)] += counts
+            pairs = both.reshape(len(p), mixture.sizes[a] * mixture.sizes[b]).T
+            for i in triples:
+                counts = pairs @ blocks[self.sets[i, 2]]
+                self.expected[self.starts[i] : self.starts[i + 1]] += counts.ravel()
 
     def _expect_joint(
         self, which: Iterable[int], mixture: Restricted, pair: tuple[int, ...], of_pair: np.ndarray
@@ -617,13 +618,13 @@ class _Triples:
         sets = sets[np.sort(order[fits])]
         return cls(mixture, rows, certain, sets) if len(sets) else None
 
-    def _of_column(self, j: int) -> tuple[np.ndarray, ...]:
-        """Return of the triples with column ``j`` where their cells start, their columns, the steps of the codes of the first two, and of ``j``."""
+    def _of_column(self, j: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return of the triples with column ``j`` where their cells start, and the step of each column's code, shape (columns, triples)."""
         which = np.flatnonzero((self.sets == j).any(axis=1))
-        sets, strides = self.sets[which], self.strides[which]
-        steps = np.column_stack([strides, np.ones(len(which), dtype=np.int64)])
-        column_steps = (steps * (sets == j)).sum(axis=1)
-        return self.starts[which], sets.T.copy(), strides.T.copy(), column_steps
+        steps = np.zeros((columns, len(which)))
+        ones = np.ones(len(which))
+        steps[self.sets[which].T, np.arange(len(which))] = [*self.strides[which].T, ones]
+        return self.starts[which], steps
 
     def cells(self, index: np.ndarray) -> np.ndarray:
         """Return where rows of codes are counted, shape (n, triples)."""
@@ -632,11 +633,10 @@ class _Triples:
 
     def moves(self, j: int, index: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the cells that lose a row, and that gain one, where column ``j`` of rows takes on other codes, shape (n, triples with j)."""
-        starts, columns, steps, column_steps = self._with[j]
-        down = starts + index[:, columns[0]] * steps[0]
-        down += index[:, columns[1]] * steps[1]
-        down += index[:, columns[2]]
-        return down, down + (new - index[:, j])[:, None] * column_steps
+        starts, steps = self._with[j]
+        # A product of floats, which are exact here, is several times as fast as one of integers.
+        down = (index.astype(float) @ steps).astype(np.int64) + starts
+        return down, down + (new - index[:, j])[:, None] * steps[j].astype(np.int64)
 
     def start(self, index: np.ndarray) -> None:
         """Count rows of codes, whose moves are then compared."""
@@ -652,9 +652,10 @@ class _Triples:
 
     def enter(self, lost: np.ndarray, won: np.ndarray) -> None:
         """Move rows from some cells to others."""
-        for of_cells in (self._losing, self._winning):
-            for cells, sign in ((lost.ravel(), -1), (won.ravel(), 1)):
-                np.add.at(of_cells, cells, sign * self.weights[cells].astype(np.float32))
+        for cells, sign in ((lost.ravel(), -1), (won.ravel(), 1)):
+            change = (sign * self.weights[cells]).astype(np.float32)
+            for of_cells in (self._losing, self._winning):
+                np.add.at(of_cells, cells, change)
 
     def _count(
         self, index: np.ndarray, onto: np.ndarray, weights: np.ndarray | None = None

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import log_softmax, logsigmoid
-from torch.nn.utils import skip_init
 from torch.optim import Optimizer
+from torch.optim.adam import adam
 
 from tabsynth._validate import one_of
 from tabsynth.encoding.table import Layout
@@ -26,7 +26,8 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 
 def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     """Return a linear layer with torch's default law, drawn from ``generator`` rather than globally."""
-    layer = skip_init(nn.Linear, inputs, outputs)
+    with torch.random.fork_rng(devices=[]):  # torch.nn.utils.skip_init imports sympy, half a second
+        layer = nn.Linear(inputs, outputs)
     bound = 1 / math.sqrt(inputs)
     with torch.no_grad():
         layer.weight.uniform_(-bound, bound, generator=generator)
@@ -169,6 +170,54 @@ def optimizer(
     if fused and name == "adam":
         return torch.optim.Adam(list(parameters), lr=lr, betas=betas, fused=True)
     return OPTIMIZERS[name](list(parameters), lr, betas)
+
+
+class Adam:
+    """Adam (Kingma, Ba 2015, arXiv:1412.6980) with the default settings of ``torch.optim.Adam(fused=True)``, whose steps it takes.
+
+    The first optimiser of torch's classes imports torch's compiler, which takes as long as a small fit.
+
+    Parameters
+    ----------
+    parameters : iterable of Tensor
+    """
+
+    def __init__(self, parameters: Iterable[Tensor]) -> None:
+        self.parameters = list(parameters)
+        self.means = [torch.zeros_like(p) for p in self.parameters]
+        self.squares = [torch.zeros_like(p) for p in self.parameters]
+        self.counts = [torch.zeros((), device=p.device) for p in self.parameters]
+
+    @torch.no_grad()
+    def step(self, gradients: Sequence[Tensor], rate: float) -> None:
+        """Take a step of a learning rate against the gradients of the parameters."""
+        adam(
+            self.parameters,
+            list(gradients),
+            self.means,
+            self.squares,
+            [],
+            self.counts,
+            fused=True,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=rate,
+            weight_decay=0.0,
+            eps=1e-8,
+            maximize=False,
+        )
+
+    def state_dict(self) -> StateDict:
+        """Return the moments, and the number of steps."""
+        return {"means": self.means, "squares": self.squares, "counts": self.counts}
+
+    @torch.no_grad()
+    def load_state_dict(self, state: StateDict) -> None:
+        """Invert :meth:`state_dict`."""
+        for name, tensors in self.state_dict().items():
+            for tensor, value in zip(tensors, state[name], strict=True):
+                tensor.copy_(value)
 
 
 def one_cycle(t: float) -> float:

@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import LAPLACE, NoisyVote
@@ -66,6 +65,8 @@ def chance_of_yes(counts: np.ndarray, mechanism: NoisyVote) -> np.ndarray:
     Gaussian: Φ((n₁ − K/2)/s). Laplace: the difference of two of scale b exceeds t ≥ 0 with chance
     ½ e^(−t/b) (1 + t/(2b)), here at t = |2n₁ − K|.
     """
+    from scipy.special import ndtr  # only methods with votes wait for it
+
     margin = np.asarray(counts, dtype=float) - mechanism.teachers / 2
     if mechanism.accounting != LAPLACE:
         return ndtr(margin / mechanism.noise)

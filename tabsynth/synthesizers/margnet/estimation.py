@@ -22,7 +22,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ from tabsynth.synthesizers.margnet.declared import TableCounts
 from tabsynth.synthesizers.margnet.selection import LEAST_STD, Measurements
 from tabsynth.synthesizers.mixture import Mixture, MixtureNetwork
 from tabsynth.training.loop import TrainingMonitor, run_steps
-from tabsynth.training.networks import one_cycle
+from tabsynth.training.networks import Adam, one_cycle
 
 # Of the rows: the largest singular value of pure noise of pairs that are smoothed.
 MAX_SMOOTHING_NOISE = 0.1
@@ -168,14 +168,14 @@ class ScaledCounts:
         What an expectation is scaled by.
     target : ndarray, shape (groups of each column)
         The noisy counts, scaled alike.
-    away : ndarray or None
-        How far these are from the counts that the way down leads to, if those are others.
+    aim : ndarray
+        The counts that the way down leads to, scaled alike.
     """
 
     columns: tuple[int, ...]
     slope: float
     target: np.ndarray
-    away: np.ndarray | None = None
+    aim: np.ndarray
 
 
 class AllPairs:
@@ -192,17 +192,16 @@ class AllPairs:
     ) -> None:
         self.groups = groups
         # What is expected is slope · QᵀQ; slope is 0 where nothing was measured.
-        slope, target = np.zeros((2, groups.width, groups.width), dtype=np.float32)
-        away = np.zeros_like(slope) if any(pair.away is not None for pair in pairs) else None
+        slope, target, away = np.zeros((3, groups.width, groups.width), dtype=np.float32)
         for pair in pairs:
             first, second = (groups.spans[j] for j in pair.columns)
             slope[first, second] = slope[second, first] = pair.slope
             target[first, second], target[second, first] = pair.target, pair.target.T
-            if away is not None and pair.away is not None:
-                away[first, second], away[second, first] = pair.away, pair.away.T
+            away[first, second] = pair.target - pair.aim
+            away[second, first] = away[first, second].T
         self.slope = torch.from_numpy(slope).to(device)
         self.target = torch.from_numpy(target).to(device)
-        self.away = None if away is None else torch.from_numpy(away).to(device)
+        self.away = torch.from_numpy(away).to(device) if away.any() else None
 
     def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
         """Return the squared error, and half its gradient, or that of the distance from other aims."""
@@ -215,148 +214,142 @@ class AllPairs:
 
 
 @dataclass(frozen=True, eq=False)
-class SideBySide:
-    """The last columns of all pairs, or of all triples, that begin with the same column or columns, side by side.
+class Block:
+    """Groups of the first column of some sets, in views of the tensors of :class:`GatheredCounts`.
 
     Attributes
     ----------
-    spots : Tensor, shape (groups of all last columns,)
-        Where these groups are in Q.
-    slopes : Tensor, shape (groups of all last columns,)
-    target : Tensor, shape (combinations of groups of the first columns, groups of all last columns)
-    away : Tensor or None
-        As in :class:`ScaledCounts`.
+    factors, gradients : list of Tensor, shape (groups, components)
+        Probabilities of the one column, or the two, before the last, and half the gradient of each.
+    products, back : Tensor, shape (combinations of these groups, components)
+    last, of_last : Tensor, shape (groups of the last columns of all sets, components)
+        Scaled.
+    error : Tensor, shape (combinations, groups of the last columns)
+        Minus what is aimed at.
     """
 
-    spots: Tensor
-    slopes: Tensor
-    target: Tensor
-    away: Tensor | None
+    factors: list[Tensor]
+    gradients: list[Tensor]
+    products: Tensor
+    back: Tensor
+    last: Tensor
+    of_last: Tensor
+    error: Tensor
 
-    @classmethod
-    def of(
-        cls, spans: Sequence[slice], sets: Sequence[ScaledCounts], device: torch.device | str
-    ) -> Self:
-        """Gather counts of sets with the same first columns."""
-        last = [spans[counts.columns[-1]] for counts in sets]
-        spots = [np.arange(span.start, span.stop) for span in last]
-        slopes = [np.full(len(at), counts.slope) for at, counts in zip(spots, sets, strict=True)]
-
-        def join(cells: Sequence[np.ndarray]) -> Tensor:
-            flat = np.concatenate([x.reshape(-1, x.shape[-1]) for x in cells], axis=1)
-            return torch.from_numpy(flat).float().to(device)
-
-        away = [np.zeros_like(c.target) if c.away is None else c.away for c in sets]
-        return cls(
-            torch.from_numpy(np.concatenate(spots)).to(device),
-            torch.from_numpy(np.concatenate(slopes)).float().to(device),
-            join([counts.target for counts in sets]),
-            join(away) if any(counts.away is not None for counts in sets) else None,
-        )
+    def descend(self) -> None:
+        """Add what is expected to the error, and add half the gradients."""
+        if len(self.factors) == 1:
+            self.error.addmm_(self.products, self.last.T)
+            self.gradients[0].addmm_(self.error, self.last)
+        else:
+            first, second = self.factors[0][:, None], self.factors[1]
+            shape = (len(first), *second.shape)
+            torch.mul(first, second, out=self.products.view(shape))
+            self.error.addmm_(self.products, self.last.T)
+            back = torch.mm(self.error, self.last, out=self.back).view(shape)
+            self.gradients[0].add_(torch.linalg.vecdot(back, second, dim=1))
+            self.gradients[1].add_(torch.linalg.vecdot(back, first, dim=0))
+        self.of_last.addmm_(self.error.T, self.products)
 
 
-def gather_by_first(
-    groups: Grouped, sets: Sequence[ScaledCounts], device: torch.device | str
-) -> dict[Set, SideBySide]:
-    """Return for the columns before the last ones the sets that begin with them."""
-    by_first = dict[Set, list[ScaledCounts]]()
-    for counts in sets:
-        by_first.setdefault(counts.columns[:-1], []).append(counts)
-    return {first: SideBySide.of(groups.spans, alike, device) for first, alike in by_first.items()}
-
-
-class FewPairs:
-    """Few of all pairs: as many GEMMs Q_aᵀ Q_b, of all b together, as there are columns a that begin a pair.
+class GatheredCounts:
+    """Few of all pairs, or triples: GEMMs of a column, or of two, with the last columns of all sets that begin with these.
 
     On a CPU that takes a quarter of the time of :class:`AllPairs` for a sixth of all cells, and the same for a half.
+    Tensors are made once: small ones take longer to make than to compute.
 
     Parameters
     ----------
     groups : Grouped
-    pairs : sequence of ScaledCounts
-    """
-
-    def __init__(self, groups: Grouped, pairs: Sequence[ScaledCounts]) -> None:
-        self.groups, self.begun = groups, gather_by_first(groups, pairs, "cpu")
-
-    def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
-        """See :meth:`AllPairs.__call__`."""
-        # A group is a row: rows are gathered and added at once.
-        q = self.groups.of(p).T.contiguous()
-        loss, gradient = p.new_zeros(()), torch.zeros_like(q)
-        for (a,), partners in self.begun.items():
-            span = self.groups.spans[a]
-            first, last = q[span], q.index_select(0, partners.spots)
-            error = (first @ last.T).mul_(partners.slopes).sub_(partners.target)
-            loss += error.square().sum()
-            if partners.away is not None:
-                error.add_(partners.away)
-            error.mul_(partners.slopes)
-            gradient[span].addmm_(error, last)
-            gradient.index_add_(0, partners.spots, error.T @ first)
-        return loss, self.groups.back(gradient.T.contiguous())
-
-
-class Triples:
-    """Triples, in as many GEMMs as there are pairs (a, b) that begin one.
-
-    Parameters
-    ----------
-    groups : Grouped
-    triples : sequence of ScaledCounts
-    memory : int
-        As in :class:`tabsynth.synthesizers.margnet.estimation.CountLoss`.
+    sets : sequence of ScaledCounts
+        All of two columns, or all of three.
+    components, memory : int
+        As in :class:`CountLoss`.
     """
 
     def __init__(
         self,
         groups: Grouped,
-        triples: Sequence[ScaledCounts],
+        sets: Sequence[ScaledCounts],
+        components: int,
         memory: int,
         device: torch.device | str,
     ) -> None:
         self.groups = groups
         # On a CPU, blocks that stay in its cache take half the time.
-        self.memory = min(memory, CACHE) if torch.device(device).type == "cpu" else memory
-        self.begun = gather_by_first(groups, triples, device)
+        memory = min(memory, CACHE) if torch.device(device).type == "cpu" else memory
+        sizes = [span.stop - span.start for span in groups.spans]
+        by_first = dict[Set, list[ScaledCounts]]()
+        for counts in sets:
+            by_first.setdefault(counts.columns[:-1], []).append(counts)
+        gathered = list(by_first.values())
+        ends = [(counts.columns[-1], counts.slope) for alike in gathered for counts in alike]
+        spots = np.concatenate([np.arange(sizes[j]) + groups.spans[j].start for j, _ in ends])
+        slopes = np.concatenate([np.full((sizes[j], 1), slope) for j, slope in ends])
+        target = _side_by_side([[counts.target for counts in alike] for alike in gathered])
+        aims = _side_by_side([[counts.aim for counts in alike] for alike in gathered])
+        self.spots = torch.from_numpy(spots).to(device)
+        self.slopes = torch.from_numpy(slopes).float().to(device)
+        self.aims = torch.from_numpy(aims).float().to(device)
+        self.away = torch.from_numpy(target - aims).float().to(device)
+        self.error = torch.empty_like(self.aims)
+        self.q, self.gradient = torch.empty(2, groups.width, components, device=device)
+        self.last, self.of_last = torch.empty(2, len(spots), components, device=device)
+        # By the columns before the last: combinations of groups of those but the first, and groups of the last columns.
+        shapes = {
+            first: (
+                math.prod(sizes[j] for j in first[1:]),
+                sum(sizes[c.columns[-1]] for c in alike),
+            )
+            for first, alike in by_first.items()
+        }
+        at_once = {
+            first: min(sizes[first[0]], max(1, memory // (8 * second * (components + width))))
+            for first, (second, width) in shapes.items()
+        }
+        most = max(at_once[first] * second for first, (second, _) in shapes.items())
+        products, back = torch.empty(2, most, components, device=device)
+        self.blocks = list[Block]()
+        cell = last = 0
+        for first, (second, width) in shapes.items():
+            spans = [groups.spans[j] for j in first]
+            for start in range(spans[0].start, spans[0].stop, at_once[first]):
+                spans[0] = slice(start, min(start + at_once[first], groups.spans[first[0]].stop))
+                rows = (spans[0].stop - start) * second
+                factors = [self.q[span] for span in spans]
+                self.blocks.append(
+                    Block(
+                        factors,
+                        [self.gradient[span] for span in spans],
+                        products[:rows] if len(first) > 1 else factors[0],
+                        back[:rows],
+                        self.last[last : last + width],
+                        self.of_last[last : last + width],
+                        self.error[cell : cell + rows * width].view(rows, width),
+                    )
+                )
+                cell += rows * width
+            last += width
 
     def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the squared error, and half its gradient."""
-        # A group is a row: rows are gathered and added at once.
-        q = self.groups.of(p).T.contiguous()
-        loss, gradient = p.new_zeros(()), torch.zeros_like(q)
-        for (a, b), thirds in self.begun.items():
-            start, stop = self.groups.spans[a].start, self.groups.spans[a].stop
-            second = self.groups.spans[b]
-            groups = second.stop - second.start
-            each = 2 * 4 * groups * (len(p) + len(thirds.spots))
-            at_once = max(1, self.memory // each)
-            for begin in range(start, stop, at_once):
-                block = slice(begin, min(begin + at_once, stop))
-                cells = slice((block.start - start) * groups, (block.stop - start) * groups)
-                loss += _add_block(q, gradient, block, second, thirds, cells)
-        return loss, self.groups.back(gradient.T.contiguous())
+        """See :meth:`AllPairs.__call__`."""
+        self.q.copy_(self.groups.of(p).T)
+        torch.mul(self.q.index_select(0, self.spots), self.slopes, out=self.last)
+        self.gradient.zero_()
+        self.of_last.zero_()
+        torch.neg(self.aims, out=self.error)
+        for block in self.blocks:
+            block.descend()
+        self.gradient.index_add_(0, self.spots, self.of_last.mul_(self.slopes))
+        return (self.error - self.away).square().sum(), self.groups.back(
+            self.gradient.T.contiguous()
+        )
 
 
-def _add_block(
-    q: Tensor,
-    gradient: Tensor,
-    first_span: slice,
-    second_span: slice,
-    thirds: SideBySide,
-    cells: slice,
-) -> Tensor:
-    """Return the squared error of the triples that begin with a block of groups; half its gradient is added. ``q``: shape (groups, components)."""
-    first, second, third = q[first_span], q[second_span], q.index_select(0, thirds.spots)
-    both = (first[:, None] * second).flatten(0, 1)
-    error = (both @ third.T).mul_(thirds.slopes).sub_(thirds.target[cells])
-    loss = error.square().sum()
-    error.mul_(thirds.slopes)
-    gradient.index_add_(0, thirds.spots, error.T @ both)
-    back = (error @ third).unflatten(0, (len(first), len(second)))
-    gradient[first_span] += (back * second).sum(dim=1)
-    gradient[second_span] += back.mul_(first[:, None]).sum(dim=0)
-    return loss
+def _side_by_side(tables: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
+    """Return the cells of tables whose rows are alike, row by row."""
+    rows = [[table.reshape(-1, table.shape[-1]) for table in alike] for alike in tables]
+    return np.concatenate([np.concatenate(alike, axis=1).ravel() for alike in rows])
 
 
 class Tables:
@@ -469,7 +462,7 @@ class CountLoss:
     """Mean squared error of the counts that a mixture expects, cell by cell in units of their noise.
 
     Pairs of columns are blocks of QᵀQ (:class:`AllPairs`), or where few of them were counted, products of a column with its partners
-    (:class:`FewPairs`). Triples are as many GEMMs as there are pairs (a, b) that begin one:
+    (:class:`GatheredCounts`). Triples are as many GEMMs as there are pairs (a, b) that begin one:
     (Q_a ⊗ Q_b)ᵀ Q_c of all their c, with coarser groups, and in blocks of groups of a where that is too large.
 
     Parameters
@@ -506,9 +499,8 @@ class CountLoss:
         singles = np.zeros((2, layout.width), dtype=np.float32)
         pairs, triples = list[ScaledCounts](), list[ScaledCounts]()
         for m in measured.counts:
-            std, aim = max(m.std, LEAST_STD), (aims or {}).get(m.columns)
-            away = None if aim is None else (m.counts - aim) / std
-            scaled = ScaledCounts(m.columns, self.scale / std, m.counts / std, away)
+            std, aim = max(m.std, LEAST_STD), (aims or {}).get(m.columns, m.counts)
+            scaled = ScaledCounts(m.columns, self.scale / std, m.counts / std, aim / std)
             if len(m.columns) == 1:
                 block = layout.blocks[m.columns[0]]
                 singles[0, block.start : block.stop] = scaled.slope
@@ -517,17 +509,20 @@ class CountLoss:
                 (pairs if len(m.columns) == 2 else triples).append(scaled)
         share = 2 * sum(pair.target.size for pair in pairs) / groups.width**2
         few = share < FEW_CELLS and torch.device(device).type == "cpu"
-        self.pairs = FewPairs(groups, pairs) if few else AllPairs(groups, pairs, device)
         self.slope1, self.target1 = torch.from_numpy(singles).to(device)
-        self.larger = list[Triples | Tables]()
+        self.terms = list[AllPairs | GatheredCounts | Tables]()
+        if few and pairs:
+            self.terms.append(GatheredCounts(groups, pairs, components, memory, device))
+        elif pairs:
+            self.terms.append(AllPairs(groups, pairs, device))
         self.cells = sum(m.counts.size for m in measured.counts)
         if triples:
             coarse = Grouped(layout, measured.resolution.triples, device)
-            self.larger.append(Triples(coarse, triples, memory, device))
+            self.terms.append(GatheredCounts(coarse, triples, components, memory, device))
         if measured.tables:
             tables = Tables(layout, measured.tables, self.scale, device)
             self.cells += tables.cells
-            self.larger.append(tables)
+            self.terms.append(tables)
 
     @torch.no_grad()
     def __call__(self, p: Tensor, zeros: float = 0.0) -> tuple[float, Tensor]:
@@ -537,10 +532,9 @@ class CountLoss:
         weight of impossible rows, from 0 to 1; they are in the gradient alone.
         """
         error1 = p.sum(0) * self.slope1 - self.target1
-        of_pairs, gradient = self.pairs(p)
-        loss = of_pairs + error1.square().sum()
-        gradient = gradient.add_(error1 * self.slope1)
-        for term in self.larger:
+        loss = error1.square().sum()
+        gradient = (error1 * self.slope1).expand_as(p).clone()
+        for term in self.terms:
             of_term, slopes = term(p)
             loss += of_term
             gradient.add_(slopes)
@@ -610,9 +604,7 @@ class MargNetFit:
             memory=config.memory * 2**20,
             zeros=zeros,
         )
-        self.optimizer = torch.optim.Adam(
-            self.network.parameters(), lr=config.learning_rate, fused=True
-        )
+        self.optimizer = Adam(self.network.parameters())
         self.errors: list[float] = []
         self.noise_step: int | None = None  # the step whose loss was at the noise level
         self.trial = False
@@ -736,15 +728,12 @@ class MargNetFit:
         self._descend(p, gradient, rate, entropy)
 
     def _descend(self, p: Tensor, gradient: Tensor, rate: float, entropy: float) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
         if ENTROPY:
             logs = p.detach().clamp_min(TINY).log_()
             weight = ENTROPY * self.entropy_share * entropy / len(self.layout.blocks)
             gradient.add_(logs, alpha=weight / self.components)
-        self.optimizer.zero_grad(set_to_none=True)
-        p.backward(gradient)
-        self.optimizer.step()
+        gradients = torch.autograd.grad(p, self.optimizer.parameters, gradient)
+        self.optimizer.step(gradients, rate)
 
     @property
     def entropy_share(self) -> float:

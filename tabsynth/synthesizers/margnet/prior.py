@@ -31,7 +31,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
 from tabsynth._typing import JsonObject
@@ -199,6 +198,8 @@ class PriorCounts:
             return w, np.concatenate(
                 [np.bincount(c, w, size) for c, size in zip(cells, sizes, strict=True)]
             )
+
+        from scipy.optimize import minimize
 
         # Prices in units in which the curvature is about 1.
         public = np.concatenate(

@@ -27,8 +27,6 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import minimum_spanning_tree
 from torch import Tensor
 
 from tabsynth._typing import JsonObject
@@ -368,6 +366,9 @@ def spanning_tree(pairs: Sequence[Pair], distances: Sequence[float]) -> list[Pai
     """Return the pairs of the largest distances that connect all columns of ``pairs`` without a cycle."""
     if not pairs:
         return []
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
     costs = 1.0 + max(distances) - np.array(distances)  # an entry of 0 would be no pair
     size = 1 + max(b for _, b in pairs)
     graph = coo_array((costs, tuple(zip(*pairs, strict=True))), shape=(size, size))

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
@@ -102,6 +100,9 @@ def _label_components(
     first: np.ndarray, second: np.ndarray, sizes: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return components of a graph between so many nodes on two sides, by the ends of its edges: for each node of either side its component."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     graph = coo_array((np.ones(len(first)), (first, second + sizes[0])), shape=(sum(sizes),) * 2)
     labels = connected_components(graph, directed=False)[1]
     return labels[: sizes[0]], labels[sizes[0] :]

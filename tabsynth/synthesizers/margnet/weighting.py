@@ -21,7 +21,6 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.tree import DecisionTreeRegressor
 
 from tabsynth.encoding.rows import Rows
 from tabsynth.encoding.table import Block, Layout, codebook
@@ -78,6 +77,10 @@ class WeightClasses:
         They are the leaves of a regression tree of the classes' numbers, and so of roots of weights: its splits take most
         off the squared error of rows.
         """
+        from sklearn.tree import (
+            DecisionTreeRegressor,  # it takes half a second, and few tables have weights
+        )
+
         numbers = np.arange(self.size)
         tree = DecisionTreeRegressor(max_leaf_nodes=self.most_groups, random_state=0)
         leaves = tree.fit(numbers[:, None], numbers, shares).apply(numbers[:, None])
