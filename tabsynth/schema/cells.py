@@ -15,7 +15,7 @@ import pandas as pd
 from tabsynth._typing import JsonMapping
 from tabsynth._validate import native
 from tabsynth.errors import InputError
-from tabsynth.schema.number_texts import floats_of
+from tabsynth.schema.number_texts import distinct_parts, floats_of
 
 LARGEST_FLOAT = float(np.finfo(np.float64).max)
 # Whole numbers of fewer bits than that are floats.
@@ -163,9 +163,8 @@ def _other(cell: object) -> OtherObject:
 
 def texts_of(values: pd.Series) -> np.ndarray:
     """Return the text of each cell by :func:`text_of`, shape (n,); None for a null."""
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        listed = texts_of(pd.Series(values.cat.categories))
-        return np.array([*listed, None], dtype=object)[values.cat.codes]
+    if (parts := distinct_parts(values)) is not None:
+        return np.array([*texts_of(parts[1]), None], dtype=object)[parts[0]]
     if values.dtype.kind in "iuf":
         codes, once = pd.factorize(floats_of(values))
         return np.array([*map(text_of, once), None], dtype=object)[codes]

@@ -66,7 +66,7 @@ def _conform_values(
     if isinstance(column, Temporal):
         present = values
         if base_dtype(str(values.dtype)) in ("text", "category"):
-            present = values.astype(object).where(~values.isin(list(nulls)), None)
+            present = values.where(~values.isin(list(nulls)))
         amounts = column.amounts(present)
         if not column.nulls:
             amounts = np.where(np.isnan(amounts), column.units.bounds[0], amounts)

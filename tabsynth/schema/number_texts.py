@@ -109,13 +109,22 @@ def number_of(value: object, decimal: str | None = None) -> float:
     return number if math.isfinite(number) else math.nan
 
 
+def distinct_parts(values: pd.Series) -> tuple[np.ndarray, pd.Series] | None:
+    """Return the place of each cell among the distinct values, -1 for a null, and these; None but for texts and categories."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return values.cat.codes.to_numpy(), pd.Series(values.cat.categories)
+    if isinstance(values.dtype, pd.StringDtype):
+        places, once = pd.factorize(values.astype(object))
+        return places, pd.Series(once, dtype=object)
+    return None
+
+
 def numbers_of(
     values: pd.Series, nulls: Collection[str] = (), decimal: str | None = None
 ) -> np.ndarray:
     """Return values as numbers, shape (n,), NaN for what is none; texts by the declared decimal mark, if there is one."""
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        listed = numbers_of(pd.Series(values.cat.categories), nulls, decimal)
-        return np.append(listed, np.nan)[values.cat.codes]
+    if (parts := distinct_parts(values)) is not None:
+        return np.append(numbers_of(parts[1], nulls, decimal), np.nan)[parts[0]]
     if values.dtype.kind in "iuf":
         numbers = floats_of(values)
         numbers[~np.isfinite(numbers)] = np.nan

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth.schema.cells import base_dtype, text_of
-from tabsynth.schema.number_texts import number_of, once_each
+from tabsynth.schema.number_texts import distinct_parts, number_of, once_each
 
 MICROSECONDS_A_DAY = 86_400_000_000
 FARTHEST = 106_751_991 * MICROSECONDS_A_DAY  # microseconds of whole days that 64 bits hold
@@ -115,6 +115,8 @@ def instants_of(values: pd.Series, form: str | None = None) -> np.ndarray:
         if getattr(values.dtype, "tz", None) is not None:
             values = values.dt.tz_convert("UTC").dt.tz_localize(None)
         return microseconds(values.to_numpy())
+    if (parts := distinct_parts(values)) is not None:
+        return np.append(instants_of(parts[1], form), np.nan)[parts[0]]
     cells = values.astype(object)
     instants = np.full(len(cells), np.nan) if form is None else instants_in(cells, form)
     unread = np.isnan(instants)
