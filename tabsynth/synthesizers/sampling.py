@@ -26,8 +26,8 @@ from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.conditions import Condition, rows_where
 from tabsynth.synthesizers.method import FittedModel
-from tabsynth.tables.arrow_files import write_parquet_parts
 from tabsynth.tables.frames import CHOICES, in_kind
+from tabsynth.tables.parquet_files import write_parquet_parts
 
 MAX_CELLS = 2 * 10**9  # of one sampled table: past it, memory is what fails
 STREAMED = 2**19  # rows past which a Parquet file is written in parts, each of at most so many …

@@ -18,19 +18,19 @@ from tabsynth.schema.conforming import conform
 from tabsynth.schema.linked import LinkedSchema, SchemaLike, read_table_schema
 from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, read_values
-from tabsynth.tables.arrow_files import NAMES as ARROW
-from tabsynth.tables.arrow_files import read_arrow, write_arrow
 from tabsynth.tables.delimited import COMPRESSIONS, SEPARATORS, open_packed, read_texts
 from tabsynth.tables.formulas import HANDLINGS, escape_formulas, refuse_formulas, unescape
 from tabsynth.tables.frames import UNNAMED, with_declared_types
 from tabsynth.tables.labelled import SUFFIXES as LABELLED
 from tabsynth.tables.labelled import read_labelled
+from tabsynth.tables.parquet_files import SUFFIX as PARQUET
+from tabsynth.tables.parquet_files import read_parquet, write_parquet
 from tabsynth.tables.workbooks import read_sheet, write_sheet
 
 T = TypeVar("T")
 TEXT = (".csv", ".tsv", ".txt")
 WORKBOOK = ".xlsx"
-WRITTEN = (*TEXT, *ARROW, WORKBOOK)
+WRITTEN = (*TEXT, PARQUET, WORKBOOK)
 
 
 def suffix(path: str | Path, *, writing: bool = False) -> str:
@@ -49,8 +49,8 @@ def suffix(path: str | Path, *, writing: bool = False) -> str:
     if last not in (*WRITTEN, *(() if writing else LABELLED)):
         further = "" if writing else ", .sav or .dta"
         raise InputError(
-            f"{path}: tables are .csv, .tsv or .txt files (also with .gz, .bz2, .xz or .zst), or .parquet, .feather,"
-            f" .arrow, .orc, .xlsx{further} files, by their suffix."
+            f"{path}: tables are .csv, .tsv or .txt files (also with .gz, .bz2, .xz or .zst), or .parquet,"
+            f" .xlsx{further} files, by their suffix."
         )
     return last + packing
 
@@ -87,7 +87,7 @@ def _read(
         return read_sheet(path, nulls, sheet)
     if base in LABELLED:
         return read_labelled(path, base, nulls)
-    frame = read_arrow(path, base)
+    frame = read_parquet(path)
     texts = {"", *nulls}
     columns = {j: _without_texts(frame.iloc[:, j], texts) for j in range(frame.shape[1])}
     return pd.DataFrame(columns, index=frame.index).set_axis(frame.columns, axis=1)
@@ -140,7 +140,7 @@ def read_table(
     ----------
     path : path
         Of a format by its suffix: ``.csv``, ``.tsv`` or ``.txt``, also compressed (``.csv.gz``, ``.bz2``, ``.xz``,
-        ``.zst``); ``.parquet``, ``.feather``, ``.arrow``, ``.orc``, ``.xlsx``, ``.sav``, ``.dta``.
+        ``.zst``); ``.parquet``, ``.xlsx``, ``.sav``, ``.dta``.
     schema : Schema, dict or path, optional
     sep : str, optional
         The separator of cells in a text file. Default: as the header says.
@@ -420,7 +420,7 @@ def write_table(
         elif base == WORKBOOK:
             write_sheet(table, temporary)
         else:
-            write_arrow(table, temporary, base)
+            write_parquet(table, temporary)
     if certificate is not None:
         write_beside(certificate, path, len(table))
 

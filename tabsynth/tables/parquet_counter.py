@@ -10,9 +10,9 @@ import pandas as pd
 from tabsynth._validate import quote
 from tabsynth.errors import InputError, one_line
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.arrow_files import check_schema, is_plain, without_index
 from tabsynth.tables.batch_counter import BatchCounter, batch_rows
 from tabsynth.tables.frames import table_from_arrow, value_type
+from tabsynth.tables.parquet_files import check_schema, is_plain, without_index
 
 if TYPE_CHECKING:
     import pyarrow as pa

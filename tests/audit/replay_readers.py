@@ -121,7 +121,6 @@ FORMS: Mapping[str, Form] = {
     "polars": _polars,
     "CSV": _file("table.csv"),
     "compressed text, decimal commas": _file("table.tsv.gz", decimal=","),
-    "Feather": _file("table.feather"),
     "Excel": _file("table.xlsx"),
     "Parquet": _parquet,
     "Parquet folder": _folder,

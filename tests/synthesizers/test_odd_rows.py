@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from odd_cells import ODD_CELLS, arrow_extremes, objects
-from pyarrow import feather, orc, parquet
+from pyarrow import parquet
 
 from tabsynth import InputError, MargNet, Schema, draft_private, evaluate_private, read_table
 from tabsynth.design import Design
@@ -145,20 +145,18 @@ def test_extremes_of_an_arrow_type_change_no_other_row(kind: str, library: str) 
     assert np.array_equal(codes_of(both, schema)[:ROWS], codes_of(usual, schema))
 
 
-@pytest.mark.parametrize("ending", [".parquet", ".feather", ".orc"])
-def test_one_date_beyond_all_years_in_a_file_ends_nothing(ending: str, tmp_path: Path) -> None:
+def test_one_date_beyond_all_years_in_a_file_ends_nothing(tmp_path: Path) -> None:
     """Each has the code of the last day where the schema clips, and is refused where it does not."""
-    write = {".parquet": parquet.write_table, ".feather": feather.write_feather, ".orc": orc.write_table}[ending]  # fmt: skip
     far = pa.array([5, 2 * 10**9, 0], pa.int32()).cast(pa.date32())
-    write(pa.table({"v": far}), str(tmp_path / f"t{ending}"))
+    parquet.write_table(pa.table({"v": far}), tmp_path / "t.parquet")
     column = Column(
         name="v", kind="date", dtype="object", low="1960-01-01", high="9999-12-31", clip=True
     )
-    read = read_table(tmp_path / f"t{ending}", Schema([column]))["v"].tolist()
+    read = read_table(tmp_path / "t.parquet", Schema([column]))["v"].tolist()
     days = [datetime.date(1970, 1, 6), datetime.date(9999, 12, 31), datetime.date(1970, 1, 1)]
     assert read == days
     with pytest.raises(InputError, match="5477784-01-06"):
-        read_table(tmp_path / f"t{ending}", Schema([column.strict()]))
+        read_table(tmp_path / "t.parquet", Schema([column.strict()]))
 
 
 ONE_ROW = [

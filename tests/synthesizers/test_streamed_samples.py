@@ -15,7 +15,7 @@ from tabsynth.schema import Column
 from tabsynth.synthesizers import estimator, sampling
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimator import MargNetModel
-from tabsynth.tables.arrow_files import write_parquet_parts
+from tabsynth.tables.parquet_files import write_parquet_parts
 
 SCHEMA = Schema(
     [

@@ -2,10 +2,8 @@
 
 import bz2
 import gzip
-import io
 import logging
 import lzma
-import struct
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -17,16 +15,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from pyarrow import feather, orc
 
 from tabsynth import Hierarchical, InputError, Schema, read_table, write_table
 from tabsynth.drafting.drafts import draft_schema
 from tabsynth.errors import TableError
 from tabsynth.schema import Column
 from tabsynth.tables import limits, workbooks
-from tabsynth.tables.arrow_files import write_parquet_parts
 from tabsynth.tables.files import read_any, suffix
 from tabsynth.tables.labelled import with_labels
+from tabsynth.tables.parquet_files import write_parquet_parts
 
 ONE: dict[str, Any] = {"kind": "categorical", "nulls": True}
 SCHEMA = Schema(
@@ -64,7 +61,7 @@ TABLE = pd.DataFrame(
 )
 NAMES = (
     *("t.csv", "t.tsv", "t.txt", "t.csv.gz", "t.TSV.bz2", "t.txt.xz", "t.v2.csv.zst"),
-    *("t.parquet", "t.feather", "t.arrow", "t.orc", "t.xlsx"),
+    *("t.parquet", "t.xlsx"),
 )
 
 
@@ -100,10 +97,6 @@ DTYPES: list[tuple[str, str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-def lacked_by_orc(kind: str, dtype: str) -> bool:
-    return dtype.lower() == "uint64" or "timedelta" in dtype or (kind, dtype) == ("time", "object")
-
-
 @pytest.mark.parametrize(
     ("kind", "dtype", "facts"), DTYPES, ids=[f"{kind} {dtype}" for kind, dtype, _ in DTYPES]
 )
@@ -116,12 +109,8 @@ def test_every_dtype_comes_back_from_every_format(
     column = of(name="v", dtype=dtype, nulls=nulls, **facts)
     codes = np.append(np.arange(column.size), column.size - 1)
     table = column.decode(codes, np.random.default_rng(0)).to_frame("v")
-    for ending in (".csv", ".parquet", ".feather", ".arrow", ".orc", ".xlsx"):
+    for ending in (".csv", ".parquet", ".xlsx"):
         path = tmp_path / f"t{ending}"
-        if ending == ".orc" and lacked_by_orc(kind, dtype):
-            with pytest.raises(InputError, match="write Parquet"):
-                write_table(table, path)
-            continue
         for first in (0, len(table) - 2):
             part = table[first:].reset_index(drop=True)
             write_table(part, path, overwrite=True)
@@ -296,53 +285,6 @@ def test_the_same_table_gives_the_same_bytes(tmp_path: Path) -> None:
         assert one.read_bytes() == two.read_bytes()
 
 
-@pytest.mark.parametrize("compression", ["zstd", "lz4", "uncompressed"])
-def test_arrow_files_that_unpack_to_too_much(
-    compression: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "t.feather"
-    feather.write_feather(pa.table({"a": ["x" * 100] * 20_000}), str(file), compression=compression)
-    assert read_any(file).shape == (20_000, 1)
-    monkeypatch.setattr(limits, "FREE_BYTES", 100_000)
-    monkeypatch.setattr(limits, "UNPACKED_PER_BYTE", 1)
-    if compression != "uncompressed":
-        monkeypatch.setattr(pa.ipc, "open_stream", lambda *_: pytest.fail("it was unpacked"))
-        with pytest.raises(InputError, match=r"unpack to .* bytes are no table"):
-            read_any(file)
-    codes = pa.array(np.zeros(20_000, "int8"))
-    monkeypatch.undo()
-    monkeypatch.setattr(limits, "FREE_BYTES", 1_000_000)
-    monkeypatch.setattr(limits, "UNPACKED_PER_BYTE", 1)
-    listed = pa.DictionaryArray.from_arrays(codes, ["y" * 1000])
-    feather.write_feather(pa.table({"a": listed}), str(file), compression=compression)
-    with pytest.raises(InputError, match="no table that we read"):
-        read_any(file)
-    monkeypatch.setattr(limits, "FREE_CELLS", 10_000)
-    monkeypatch.setattr(limits, "CELLS_PER_BYTE", 0)
-    feather.write_feather(pa.table({"a": pa.nulls(20_000)}), str(file))
-    with pytest.raises(InputError, match="20,000 cells"):
-        read_any(file)
-
-
-def test_arrow_streams_and_nested_columns(tmp_path: Path) -> None:
-    table = pa.table({"a": [1, 2], "b": ["x", None]})
-    with pa.ipc.new_stream(str(tmp_path / "t.arrow"), table.schema) as stream:
-        stream.write_table(table)
-    assert read_any(tmp_path / "t.arrow").shape == (2, 2)
-    for ending, write in ((".feather", feather.write_feather), (".orc", orc.write_table)):
-        write(pa.table({"a": [[1], [2]]}), str(tmp_path / f"n{ending}"))
-        with pytest.raises(InputError, match=r"column 'a' holds .*; unfold or convert it"):
-            read_any(tmp_path / f"n{ending}")
-
-
-def test_orc_files_that_unpack_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "t.orc"
-    orc.write_table(pa.table({"a": ["x" * 1000] * 20_000}), str(file), compression="zlib")
-    monkeypatch.setattr(limits, "FREE_BYTES", 1_000_000)
-    with pytest.raises(InputError, match="no table that we read"):
-        read_any(file)
-
-
 @pytest.mark.parametrize(
     "name", [n for n in NAMES if Path(n).suffix.lower() not in (".csv", ".tsv", ".txt")]
 )
@@ -355,26 +297,6 @@ def test_truncated_files(name: str, tmp_path: Path) -> None:
         with pytest.raises(InputError) as caught:
             read_table(file, SCHEMA)
         assert name in str(caught.value) and "\n" not in str(caught.value)
-
-
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(
-    place=st.floats(0, 1), byte=st.integers(0, 255), name=st.sampled_from(["t.feather", "t.orc"])
-)
-def test_damaged_arrow_files_are_refused_or_read(
-    place: float, byte: int, name: str, tmp_path: Path
-) -> None:
-    file = tmp_path / name
-    write_table(TABLE, file, formulas="keep", overwrite=True)
-    data = bytearray(file.read_bytes())
-    data[int(place * (len(data) - 1))] = byte
-    file.write_bytes(data)
-    try:
-        read_any(file)
-    except InputError as error:
-        assert "\n" not in str(error)
 
 
 # Excel.
@@ -525,7 +447,9 @@ def test_labelled_files_that_unpack_to_too_much(
 # Names, and all problems at once.
 
 
-@pytest.mark.parametrize("name", ["t.doc", "t", "t.gz", "t.parquet.gz", ".csv", "t.csv.zip"])
+@pytest.mark.parametrize(
+    "name", ["t.doc", "t", "t.gz", "t.feather", "t.parquet.gz", ".csv", "t.csv.zip"]
+)
 def test_other_suffixes_are_refused(name: str) -> None:
     with pytest.raises(InputError, match=r"tables are \.csv, \.tsv"):
         suffix(name)
@@ -533,7 +457,7 @@ def test_other_suffixes_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "option"),
-    [("t.parquet", "sep"), ("t.orc", "encoding"), ("t.csv", "sheet"), ("t.xlsx", "encoding")],
+    [("t.parquet", "sep"), ("t.parquet", "encoding"), ("t.csv", "sheet"), ("t.xlsx", "encoding")],
 )
 def test_options_that_a_format_does_not_have(name: str, option: str, tmp_path: Path) -> None:
     write_table(TABLE, tmp_path / name, formulas="keep")
@@ -581,20 +505,3 @@ def test_rows_decide_no_separator(tmp_path: Path) -> None:
     """A row with many other separators leaves the others as they are."""
     (tmp_path / "t.csv").write_text("a;b\nx;1\n,,,,,;2\n")
     assert read_any(tmp_path / "t.csv")["b"].tolist() == ["1", "2"]
-
-
-def test_the_buffers_of_messages_are_those_that_arrow_writes() -> None:
-    """An independent count: the sizes that arrays have, against those that the metadata states."""
-    from tabsynth.tables.arrow_files import _batch_facts
-
-    table = pa.table({"a": pa.array(range(1000)), "b": ["text"] * 1000})
-    sink = io.BytesIO()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
-    with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
-        stream.write_table(table)
-    reader = pa.ipc.MessageReader.open_stream(sink.getvalue())
-    messages = [m for m in reader if m.type == "record batch"]
-    rows, columns, buffers = _batch_facts(messages[0].metadata.to_pybytes(), "record batch")
-    body = messages[0].body.to_pybytes()
-    unpacked = [struct.unpack_from("<q", body, place)[0] for place, length in buffers if length]
-    assert (rows, columns) == (1000, 2) and sorted(unpacked) == [4000, 4004, 8000]
