@@ -33,7 +33,6 @@ from tabsynth.synthesizers.plan import Plan
 __all__ = [
     "AdvantagePlan",
     "BoundPlan",
-    "CapPlan",
     "ColumnError",
     "DraftPlan",
     "LabelPlan",
@@ -43,7 +42,6 @@ __all__ = [
     "plan",
     "plan_advantage",
     "plan_bounds",
-    "plan_caps",
     "plan_draft",
     "plan_labels",
 ]
@@ -338,74 +336,6 @@ def plan_bounds(
                 units_bounded=units,
             )
         )
-    return tuple(plans)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CapPlan:
-    """The cost of a cap of survey weights, before there is a table.
-
-    Attributes
-    ----------
-    cap : float
-        The largest weight that counts.
-    noise : float
-        Standard deviation of the noise on one weighted count, in people, if it had the whole budget. GANs have such
-        counts; MargNet counts classes of weights by row.
-    share : float
-        The same as a share of the population.
-    relative : float
-        That share over the one of an unweighted fit of as many rows: the cap over the mean weight.
-    """
-
-    cap: float
-    noise: float
-    share: float
-    relative: float
-
-
-def plan_caps(
-    caps: Sequence[float],
-    rows: int,
-    population: float,
-    epsilon: float,
-    delta: float = 1e-5,
-    *,
-    rows_of_unit: int = 1,
-) -> tuple[CapPlan, ...]:
-    """Return the noise of several caps of survey weights; no table is read.
-
-    The other side of a cap, what clipping takes away, follows from the weights themselves: from the public design of the
-    survey, or an earlier published year of it.
-
-    Parameters
-    ----------
-    caps : sequence of float
-        As ``max_weight`` of a schema.
-    rows : int
-        Of the table, as the caller declares it.
-    population : float
-        What the weights add up to, about: a public number, not their total in a private table.
-    epsilon, delta : float
-        The privacy budget.
-    rows_of_unit : int
-        The most rows of one unit of privacy.
-
-    Raises
-    ------
-    InputError
-        For a cap or a population that is none.
-    """
-    check_budget(rows, epsilon, delta)
-    people = positive("population", population)
-    if not caps:
-        raise InputError("Expected one cap or more, such as 200,300.")
-    noise_per_weight = rows_of_unit / gaussian_mu(epsilon, delta)
-    plans = []
-    for cap in sorted(set(caps)):
-        noise = noise_per_weight * Design(weight="w", max_weight=cap).bound
-        relative = float(cap) * rows / people
-        plans.append(CapPlan(cap=float(cap), noise=noise, share=noise / people, relative=relative))
     return tuple(plans)
 
 

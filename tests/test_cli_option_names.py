@@ -27,7 +27,6 @@ COMMANDS = {
     "plan": PLAN,
     "plan of PATE": (*PLAN, "--method", "pate-gan"),
     "plan of bounds": (*PLAN, "--unit", "who", "--bounds", "1,2"),
-    "plan of weights": (*PLAN, "--caps", "1,2", "--population", "1000"),
     "sample": ("sample", "model.tabsynth", "-o", "other.csv"),
     "evaluate": (*EVALUATE, "--schema", "schema.json"),
     "evaluate privately": (*EVALUATE, "--schema", "schema.json", *EPSILON),

@@ -37,21 +37,21 @@ def test_labels_are_told():
 
 
 @pytest.mark.slow
-def test_a_mode_is_priced():
-    """Mode B votes on the class besides, on the same budget."""
+def test_votes_on_classes_are_priced():
+    """Networks vote on the class besides, on the same budget."""
     words = ("plan", "--rows", 9_000, "--method", "pate-acgan", "--epsilon", 2)
-    text = told(*words, "--set", "mode=B")
-    own = PATEACGAN(make_schema(), epsilon=2.0, rows=9_000, class_column="sex", mode="B")
+    text = told(*words, "--set", "teachers=networks")
+    own = PATEACGAN(make_schema(), epsilon=2.0, rows=9_000, class_column="sex", teachers="networks")
     assert str(own.plan(estimate_time=False)) in text and "class votes" in text
     purposes = [
         [
             part["purpose"]
             for part in json.loads(told(*words, *more, "--json"))["default"]["mechanisms"]
         ]
-        for more in ((), ("--set", "mode=C"), ("--set", "mode=B"))
+        for more in ((), ("--set", "teachers=networks"))
     ]
-    assert purposes[0] == purposes[1] == ["one-way counts", "votes"]
-    assert purposes[2] == ["one-way counts", "votes", "class votes"]
+    assert purposes[0] == ["one-way counts", "votes"]
+    assert purposes[1] == ["one-way counts", "votes", "class votes"]
 
 
 def test_labels_as_json():
@@ -102,7 +102,6 @@ def test_a_table_on_a_terminal_is_ruled(monkeypatch, capsys):
         (("--rows", "99", "--method", "gan", "--epsilon", "1"), ["--method", "'gan'"]),
         ((*PATE[1:], "--schema", "nowhere.json"), "nowhere.json"),
         ((*PATE[1:], "--set", "mode=B"), "pate-gan has no setting 'mode'"),
-        (("--rows", "99", "--method", "pate-acgan", "--epsilon", "1", "--set", "mode=D"), "mode"),
     ],
 )
 def test_what_cannot_be_planned(tmp_path, words, says):
@@ -140,7 +139,7 @@ def test_a_plan_states_what_an_attacker_can_do():
         (("--max-advantage", "1.5"), "--max-advantage in (0, 1), got 1.5"),
         (("--max-advantage", "1e-6"), "lower delta"),
         (("--max-advantage", "0.1", "--epsilon", "1"), "takes no --epsilon"),
-        (("--max-advantage", "0.1", "--caps", "9"), "takes no --caps"),
+        (("--max-advantage", "0.1", "--bounds", "9"), "takes no --bounds"),
         (("--max-advantage", "0.1", "--method", "gan"), "--method"),
         (("--epsilon", "1"), "--schema"),
         (("--method", "dp-gan"), "--epsilon, or --max-advantage"),

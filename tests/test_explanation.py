@@ -206,7 +206,7 @@ def charged(method: str) -> set[str]:
         *({}, {"rows": 100}, public, {"tables": [("a", "b")]}),
         *({"preset": "source"}, {"teachers": "networks"}, {"variant": "basic"}),
         *({"autoencoder": "dp-sgd", **change} for change in ({}, {"teachers": "networks"})),
-        *({"mode": "B"}, {"config": MargNetConfig(max_unscored=0)}),
+        {"config": MargNetConfig(max_unscored=0)},
     ]
     needed = {"epsilon": math.inf, **({"class_column": "a"} if method == "pate-acgan" else {})}
     purposes = set()

@@ -57,7 +57,7 @@ def test_plan_is_that_of_the_estimator() -> None:
     plan = tabsynth.plan("margnet", 1000, 1.0, schema=schema)
     own = tabsynth.MargNet(schema, epsilon=1.0, rows=1000).plan(estimate_time=False)
     assert isinstance(plan, Plan) and plan == own
-    assert "class votes" in str(tabsynth.plan("pate-acgan", 1000, 1.0, mode="B"))
+    assert "class votes" in str(tabsynth.plan("pate-acgan", 1000, 1.0, teachers="networks"))
     for words, says in (
         (("margnet", 1000, 1.0), "schema"),
         (("margent", 1000, 1.0), "margent"),

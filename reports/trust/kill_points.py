@@ -15,7 +15,7 @@ its end, or, without a checkpoint, is made again under the same ledger; and what
 held against the plan, use by use.
 
 Methods: all that are registered, as ``full_batches`` of their audit fixtures makes them: margnet (three counts),
-dp-wgan (counts, autoencoder, critic), dp-gan (counts, critic), pate-gan (counts, votes), pate-acgan in its mode B
+dp-wgan (counts, autoencoder, critic), dp-gan (counts, critic), pate-gan (counts, votes), pate-acgan by networks
 (counts, and two accounts of votes a round), linked-margnet (nine counts, of three tables). Some are fitted under a unit
 of several rows besides. Ways: a checkpoint; a project's ledger; both.
 """
@@ -237,7 +237,7 @@ def within(entries: list[Entry], limit: float) -> None:
 def halves(folder: Path, entry: Entry) -> int:
     """Return what one kill may leave of an account: uses of a round whose other account was charged already.
 
-    A round of mode B asks its votes, then its class votes. After a kill between them the fit goes on with
+    A round of networks asks its votes, then its class votes. After a kill between them the fit goes on with
     the next round: less is spent than was planned, and nothing twice.
     """
     if entry.purpose != "class votes":

@@ -33,6 +33,7 @@ from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Keystream
 from tabsynth.privacy.noise.votes import chance_of_yes
 from tabsynth.synthesizers import METHODS
+from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.synthesizers.pate.rounds import NoisyAggregator, deal
 from tabsynth.training.private_step import codes_of as inputs_of
 from tabsynth.training.units import UnitRows
@@ -43,7 +44,6 @@ ONE, ALL = "one vote, at a tie", "all votes of a fit"
 ONE_CLASS, ALL_CLASS = "one class vote, at a tie", "all class votes of a fit"
 PARTS = {VOTES: (ONE, ALL), CLASS_VOTES: (ONE_CLASS, ALL_CLASS)}
 CHUNK = 200  # fits at a time
-MODES_AUDITED = (None, "B")  # where a method has modes; None is its default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,21 +102,21 @@ def plan_releases(
     method: str,
     epsilon: float,
     delta: float,
-    mode: str | None = None,
+    teachers: str = "marginals",
     datasets: NeighbouringDatasets | None = None,
 ) -> PlannedReleases:
-    """Plan a fit of ``method`` to ``ROWS`` declared rows with ``QUERIES`` questions."""
+    """Plan a fit of ``method`` to ``ROWS`` declared rows with ``QUERIES`` questions to teachers of a kind."""
     schema = (datasets or small_neighbouring_datasets()).schema
     parameters: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
         "rows": ROWS,
         "queries": QUERIES,
+        "teachers": teachers,
+        "config": PATEConfig(),
     }
     if "class_column" in signature(METHODS[method]).parameters:
         parameters["class_column"] = "colour"
-    if mode is not None:
-        parameters["mode"] = mode
     model = METHODS[method](schema, **parameters)
     spends = {s.purpose: s for s in model.plan(estimate_time=False).spends}
     vote, counts = spends[VOTES].mechanism, spends.pop(ONE_WAY)
@@ -179,7 +179,7 @@ def audit_votes(
     request: AuditRequest,
     *,
     samples: int = 100_000,
-    mode: str | None = None,
+    teachers: str = "marginals",
     aggregator: type[NoisyAggregator] = NoisyAggregator,
 ) -> list[AuditResult]:
     """Audit the noisy votes of a fit, and its one-way counts.
@@ -194,14 +194,14 @@ def audit_votes(
         Answers of its runs are compared with the ε that all votes are charged.
     samples : int
         Single answers on each dataset, which are compared with the mechanism's probabilities.
-    mode : {"A", "B", "C"}, optional
-        Only for ``pate-acgan``. Mode B has class votes in addition.
+    teachers : {"marginals", "networks"}
+        Networks of ``pate-acgan`` have class votes in addition.
     aggregator : type
         The class that draws noisy answers; tests pass broken ones.
     """
     started, runs, delta = time.monotonic(), request.count(WHITE_BOX), request.delta
     datasets = request.datasets
-    plan = plan_releases(request.method, request.epsilon, delta, mode, datasets)
+    plan = plan_releases(request.method, request.epsilon, delta, teachers, datasets)
     both = 0, count_changed_teachers(datasets, plan.votes[0].teachers)
     counts = _counts(plan.counts, runs, datasets)
     of_counts = Claim.from_spends([plan.counts], delta)
@@ -230,14 +230,15 @@ def audit_votes(
     without, with_canary = ({part: pair[k] for part, pair in ratios.items()} for k in (0, 1))
     seconds = time.monotonic() - started
     results = make_canary_results(request.method, claims, (without, with_canary), seconds)
-    about = "" if mode is None else f", mode {mode}"
+    about = "" if teachers == "marginals" else f", {teachers}"
     return [replace(r, part=f"{r.part}{about}") for r in (*results, *single_results)]
 
 
-def audit_modes(request: AuditRequest, samples: int = 1_000_000) -> list[AuditResult]:
-    """Return :func:`audit_votes` of a method as it votes by default, and of the mode that has class votes."""
-    modes = MODES_AUDITED if "mode" in signature(METHODS[request.method]).parameters else (None,)
-    return [r for mode in modes for r in audit_votes(request, samples=samples, mode=mode)]
+def audit_all_votes(request: AuditRequest, samples: int = 1_000_000) -> list[AuditResult]:
+    """Return :func:`audit_votes` of a method as it votes by default, and by the teachers that have class votes."""
+    conditional = "class_column" in signature(METHODS[request.method]).parameters
+    kinds = ("marginals", "networks") if conditional else ("marginals",)
+    return [r for kind in kinds for r in audit_votes(request, samples=samples, teachers=kind)]
 
 
 def _counts(

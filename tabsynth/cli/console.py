@@ -26,7 +26,7 @@ INTERRUPTED = 130
 # Options of version 0.2: settings that have other names now, and what replaces other options, by their command.
 RENAMED = {"label": "class_column", "labels": "queries"}
 REPLACED = {
-    "sample": {"label": "--class-value"},
+    "sample": {"label": "--where"},
 }
 UsageError: Any = typer.BadParameter.__base__  # which typer does not export by its name
 # The options of the command that runs, by the name of their parameter.

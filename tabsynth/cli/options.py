@@ -295,7 +295,7 @@ class PlanRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanDesign:
-    """Bounds and caps that a plan compares."""
+    """Bounds that a plan compares."""
 
     bounds: str | None = option(
         "Show what bounds of the rows of a unit cost, such as 1,2,3,5; the rest of the plan is left out.",
@@ -305,15 +305,6 @@ class PlanDesign:
     rows_per_unit: str | None = option(
         "With --bounds, what you assume from public knowledge: shares of units by their number of rows, such as"
         " 1:0.75,2:0.15,3:0.1, or their mean number, such as 1.2 (geometric). Never count it in the private table.",
-        panel=SURVEY,
-    )
-    caps: str | None = option(
-        "Show what caps of survey weights cost, such as 200,300,500; the rest of the plan is left out. Needs"
-        " --population.",
-        panel=SURVEY,
-    )
-    population: float | None = option(
-        "With --caps: the size of the population that the rows stand for, a public number.",
         panel=SURVEY,
     )
 
@@ -334,10 +325,6 @@ class Draw:
     )
     max_draws: int | None = option(
         "The largest number of rows to draw for --where. Default: 100 for each row of -n, at least 1,000,000."
-    )
-    class_value: str | None = option(
-        "For pate-acgan: the class of all sampled rows, a value of its class_column. Default: classes as"
-        " estimated."
     )
     weights: str | None = option(
         "population: add the column of survey weights, equal in all rows, whose sum is the noisy size of the"

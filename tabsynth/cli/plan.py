@@ -38,7 +38,7 @@ def plan(request: PlanRequest, design: PlanDesign, settings: Settings) -> None:
     """Show the noise and the number of labels that a privacy budget allows, without a table.
 
     With --columns, show how many columns a fit without a schema keeps; with --bounds, what several bounds of the rows of a
-    unit cost; with --caps, what several largest weights cost; with --table, the error of the cells of a table. With
+    unit cost; with --table, the error of the cells of a table. With
     --max-advantage in place of --epsilon, show the ε that keeps the advantage of every attacker below a bound.
     """
     facts = load_schema(request.schema)
@@ -66,12 +66,6 @@ def plan(request: PlanRequest, design: PlanDesign, settings: Settings) -> None:
         raise InputError(
             "--unit and --rows-per-unit are for a plan of bounds; give --bounds, or leave them out."
         )
-    if (design.caps is None) != (design.population is None):
-        raise InputError("--caps and --population go together; give both, or leave them out.")
-    if design.caps is not None:
-        if design.bounds is not None:
-            raise InputError("Give --bounds or --caps, not both.")
-        return print_caps(request, design, facts)
     if design.bounds is not None:
         return print_bounds(request, design, facts)
     return print_plan(request, facts, parameters)
@@ -311,49 +305,6 @@ def print_bounds(request: PlanRequest, design: PlanDesign, schema: "Schema | Non
     say(
         "noise: standard deviation of one count of rows that has the whole budget; rows left out: by the distribution that you"
         " assume (--rows-per-unit), the most by which a table of shares is biased"
-    )
-
-
-def print_caps(request: PlanRequest, design: PlanDesign, schema: "Schema | None") -> None:
-    """Plan several caps of survey weights, and print the plans.
-
-    Raises
-    ------
-    InputError
-        If a cap or the population is none.
-    """
-    from tabsynth.planning import plan_caps
-
-    budget, population = _budget(request), float(design.population or 0)
-    plans = plan_caps(
-        [_parse(float, text, "numbers in --caps") for text in str(design.caps).split(",")],
-        population=population,
-        rows_of_unit=1 if schema is None else schema.design.rows,
-        **budget,
-    )
-    if request.as_json:
-        caps = [vars(item) for item in plans]
-        return say(json.dumps({"population": population, **budget, "caps": caps}))
-    say(
-        f"Caps of survey weights for ε = {budget['epsilon']:g}, δ = {budget['delta']:g}; {budget['rows']:,} declared rows of"
-        f" {population:,.0f} people. No table was read."
-    )
-    say_table(
-        ("cap", "noise, people", "share of the population", "relative to rows that count once"),
-        [
-            (
-                f"{item.cap:g}",
-                f"{item.noise:,.0f}",
-                f"{item.share:.3%}",
-                f"{item.relative:.3g} times",
-            )
-            for item in plans
-        ],
-    )
-    say(
-        "noise: standard deviation of one weighted count, as of GANs, that has the whole budget; MargNet counts classes of weights"
-        " by row, with the noise of rows that count once. Weights above a cap are clipped: what that"
-        " takes away follows from the survey's design, not from this plan"
     )
 
 

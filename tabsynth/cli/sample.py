@@ -102,8 +102,6 @@ def _table_options(synthesizer: Any, draw: Draw, out: Path) -> dict[str, Any]:
     options = typed_options({"implicates": draw.implicates})
     if draw.where:
         options |= {"where": parse_where(synthesizer.model_.encoder.whole, draw.where)}
-    if draw.class_value is not None:
-        options |= {"class_value": _class_value(synthesizer, draw.class_value)}
     return options
 
 
@@ -121,19 +119,3 @@ def _linked_options(synthesizer: Any, draw: Draw) -> dict[str, Any]:
         by_table[table].append(condition)
     where = {table: parse_where(schema.tables[table], texts) for table, texts in by_table.items()}
     return {"where": where} if where else {}
-
-
-def _class_value(synthesizer: Any, text: str) -> Any:
-    """Return the class that ``--class-value`` names; only pate-acgan takes it."""
-    import pandas as pd
-
-    from tabsynth.synthesizers import PATEACGAN
-    from tabsynth.synthesizers.conditions import parse_value
-
-    if not isinstance(synthesizer, PATEACGAN):
-        raise InputError(
-            f"A model of method {synthesizer.method} takes no --class-value; leave it out, or use pate-acgan."
-        )
-    column = synthesizer.class_column_
-    value = parse_value(synthesizer.model_.encoder.schema, column, text, "--class-value")
-    return pd.NA if value is None else value

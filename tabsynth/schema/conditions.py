@@ -73,32 +73,29 @@ def restriction_by_code(column: ColumnFacts, values: Sequence[object], where: st
     return Restriction(shares, np.zeros(len(shares), dtype=bool))
 
 
-def code_of(column: ColumnFacts, value: object, argument: str = "where", null: str = "") -> int:
+def code_of(column: ColumnFacts, value: object, argument: str = "where") -> int:
     """Return the code of one declared value.
 
     Raises
     ------
     InputError
-        For an undeclared value; it names ``argument``, and ``null`` as what asks for a null.
+        For an undeclared value; it names ``argument``.
     """
     cell = np.empty(1, dtype=object)
     cell[0] = value
     try:
         return int(column.strict().encode(pd.Series(cell, dtype=object))[0])
     except InputError:
-        raise has_no(column, value, argument, null) from None
+        raise has_no(column, value, argument) from None
 
 
-def has_no(
-    column: ColumnFacts, value: object, argument: str = "where", null: str = ""
-) -> InputError:
+def has_no(column: ColumnFacts, value: object, argument: str = "where") -> InputError:
     """Return the error for an undeclared value or range of a condition."""
-    null = f" (null: {null})" if null and column.nulls else ""
     what = f"value {quote(value)}"
     if is_range(value):
         what = f"value from {value['low']} to {value['high']}"
     return InputError(
-        f"{argument}: column {quote(column.name)} has no {what}; it has {column.domain()}{null}."
+        f"{argument}: column {quote(column.name)} has no {what}; it has {column.domain()}."
     )
 
 

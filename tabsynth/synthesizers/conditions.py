@@ -226,25 +226,25 @@ def parse_where(schema: Schema, texts: list[str]) -> dict[str, list[Any]]:
         if dots and column.ordered and value not in column.positions:
             condition: Any = {"low": _parse(column, low), "high": _parse(column, high)}
         else:
-            condition = parse_value(schema, column, value)
+            condition = _parse_or_null(schema, column, value)
         where.setdefault(name, []).append(condition)
     return where
 
 
-def parse_value(schema: Schema, column: Column, text: str, name: str = "where") -> Any:
+def _parse_or_null(schema: Schema, column: Column, text: str) -> Any:
     """Return the value of a column that a text stands for, None for null; an undeclared one is refused."""
     if text not in schema.null_values:
-        return _parse(column, text, name)
+        return _parse(column, text)
     if column.nulls:
         return None
     raise InputError(
-        f"{name}: column {quote(column.name)} has no value {quote(text)}, which stands for null; it has"
+        f"where: column {quote(column.name)} has no value {quote(text)}, which stands for null; it has"
         f" {column.domain()}."
     )
 
 
-def _parse(column: Column, text: str, name: str = "where") -> Any:
+def _parse(column: Column, text: str) -> Any:
     try:
         return plain(column.strict().parse(pd.Series([text], dtype=object)).iloc[0])
     except InputError:
-        raise has_no(column, text, name) from None
+        raise has_no(column, text) from None

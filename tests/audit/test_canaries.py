@@ -22,7 +22,7 @@ from tabsynth.auditing.canary_votes import (
     ALL_CLASS,
     ONE,
     ONE_CLASS,
-    audit_modes,
+    audit_all_votes,
     audit_votes,
     plan_releases,
 )
@@ -265,19 +265,24 @@ def test_votes_have_the_chances_of_the_law(method: str) -> None:
 
 
 def test_class_votes_have_the_chances_of_two_noisy_counts() -> None:
-    """Against numpy's noise on both counts, √2 times the multiplier that is charged; and mode B is audited."""
-    actual = audit_modes(AuditRequest(method="pate-acgan", epsilon=8.0, runs=600), samples=200_000)
-    assert [r.part for r in actual if r.part.endswith("mode B")] == [
-        f"{part}, mode B" for part in (WHOLE, "one-way counts", ALL, ALL_CLASS, ONE, ONE_CLASS)
+    """Against numpy's noise on both counts, √2 times the multiplier that is charged; and networks are audited."""
+    actual = audit_all_votes(
+        AuditRequest(method="pate-acgan", epsilon=8.0, runs=600), samples=200_000
+    )
+    assert [r.part for r in actual if r.part.endswith("networks")] == [
+        f"{part}, networks" for part in (WHOLE, "one-way counts", ALL, ALL_CLASS, ONE, ONE_CLASS)
     ]
     assert all(result.verdict == NOT_REFUTED for result in actual)
-    (_, planned), rng = plan_releases("pate-acgan", 8.0, 1e-5, "B").votes, np.random.default_rng(0)
+    (_, planned), rng = (
+        plan_releases("pate-acgan", 8.0, 1e-5, "networks").votes,
+        np.random.default_rng(0),
+    )
     std = math.sqrt(2) * planned.mechanism.noise_multiplier
-    for more, yes in enumerate(by_part(actual)[f"{ONE_CLASS}, mode B"].details["yes"]):
+    for more, yes in enumerate(by_part(actual)[f"{ONE_CLASS}, networks"].details["yes"]):
         count = planned.teachers // 2 + more
         noisy = np.array([planned.teachers - count, count]) + rng.normal(0, std, (200_000, 2))
         assert yes / 200_000 == pytest.approx((noisy[:, 1] > noisy[:, 0]).mean(), abs=0.008)
-    assert by_part(actual)[f"{WHOLE}, mode B"].epsilon_claimed == pytest.approx(8.0, rel=0.01)
+    assert by_part(actual)[f"{WHOLE}, networks"].epsilon_claimed == pytest.approx(8.0, rel=0.01)
 
 
 class HalfClasses(NoisyAggregator):
@@ -289,9 +294,11 @@ class HalfClasses(NoisyAggregator):
 
 def test_class_votes_with_half_the_noise_are_refuted() -> None:
     request = AuditRequest(method="pate-acgan", epsilon=8.0, runs=100)
-    result = by_part(audit_votes(request, samples=1_000_000, mode="B", aggregator=HalfClasses))
-    assert result[f"{ONE_CLASS}, mode B"].verdict == REFUTED
-    assert result[f"{ONE}, mode B"].verdict == NOT_REFUTED
+    result = by_part(
+        audit_votes(request, samples=1_000_000, teachers="networks", aggregator=HalfClasses)
+    )
+    assert result[f"{ONE_CLASS}, networks"].verdict == REFUTED
+    assert result[f"{ONE}, networks"].verdict == NOT_REFUTED
 
 
 class Loud(NoisyAggregator):

@@ -101,7 +101,7 @@ def test_a_replay_sees_what_is_printed(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["margnet, scored pairs", "dp-wgan", "pate-gan, paper", "pate-acgan, mode B"]
+    "name", ["margnet, scored pairs", "dp-wgan", "pate-gan, paper", "pate-acgan, networks"]
 )
 def test_other_mechanisms_print_what_they_use(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts by shares, distances, Laplace votes, votes on classes: all are compared, each in its unit."""

@@ -43,12 +43,11 @@ def test_every_method_and_option_is_covered() -> None:
     from tabsynth.synthesizers.adversarial.autoencoder import TRAININGS
     from tabsynth.synthesizers.adversarial.dpgan import VARIANTS
     from tabsynth.synthesizers.pate.config import ACCOUNTINGS
-    from tabsynth.synthesizers.pate.estimator import MODES
     from tabsynth.training.clipping import BOUNDS, GROUPINGS
     from tabsynth.training.private_step import STEP_RULES
 
     default = {"advanced", "dp-sgd", "exact-binary", "fixed", "public"}
-    for names in (VARIANTS, MODES, ACCOUNTINGS, STEP_RULES, BOUNDS):
+    for names in (VARIANTS, ACCOUNTINGS, STEP_RULES, BOUNDS):
         for option in names:
             assert option in default or repr(option) in text, option
     grouped = [make_tiny_model(name, SCHEMA, epsilon=EPSILON) for name in system_names("dp-gan")]

@@ -19,7 +19,7 @@ from tabsynth.report.certificates import privacy_panel
 from tabsynth.synthesizers import METHODS, load
 from tabsynth.synthesizers.adversarial import critic as adversarial
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.pate.estimator import MODES, TEACHERS
+from tabsynth.synthesizers.pate.estimator import TEACHERS
 from tabsynth.synthesizers.session import STATED, noise_facts
 from tabsynth.training.clipping import BOUNDS, GROUPINGS
 from tabsynth.training.private_step import STEP_RULES
@@ -113,13 +113,13 @@ SETTINGS: dict[str, tuple[Any, dict[str, Any]]] = {
         },
     ),
     "pate-acgan": (
-        lambda: small_acgan(mode="A"),
+        lambda: small_acgan(),
         {
-            **{"class_column": "k", "mode": "A", "autoencoder": None, "teachers": "marginals"},
+            **{"class_column": "k", "mode": "C", "autoencoder": None, "teachers": "marginals"},
             "own_configuration": ["autoencoder_config", "config"],
         },
     ),
-    # The mode follows from the teachers where none is given; it then requires votes on classes.
+    # The mode follows from the teachers; it then requires votes on classes.
     "pate-acgan, networks": (
         lambda: small_acgan(teachers="networks"),
         {"mode": "B", "teachers": "networks"},
@@ -163,7 +163,7 @@ def test_the_schema_lists_what_there_is():
         (details["bound"], [*BOUNDS, "quantile"]),  # which version 0.2 had
         (details["grouping"], GROUPINGS),
         (details["step_rule"], STEP_RULES),
-        (fields["settings"]["properties"]["mode"], MODES),
+        (fields["settings"]["properties"]["mode"], ["A", "B", "C"]),
         (fields["settings"]["properties"]["teachers"], TEACHERS),
     ):
         assert sorted(listed["enum"]) == sorted(expected)

@@ -125,7 +125,7 @@ def test_equal_values_are_one_unit(values: tuple[Any, ...]) -> None:
 def test_a_class_head_sees_the_same_rows(tmp_path: Path) -> None:
     frame().to_parquet(tmp_path / "t.parquet")
     fits = [
-        small_acgan(teachers="networks", mode="B", random_state=1).fit(table)
+        small_acgan(teachers="networks", random_state=1).fit(table)
         for table in (frame(), ParquetCounter(tmp_path / "t.parquet"))
     ]
     pd.testing.assert_frame_equal(*(model.sample(40) for model in fits))

@@ -57,7 +57,7 @@ OPTIONS: dict[str, Callable[[], Synthesizer]] = {
     "pate-gan, networks": lambda: small_pate(**NETWORKS),
     "pate-gan, no time": lambda: small_pate(time_limit=1e-6),
     "pate-gan, no noise": lambda: small_pate(epsilon=math.inf),
-    "pate-acgan, C, rows": lambda: small_acgan(mode="C", rows=60),
+    "pate-acgan, rows": lambda: small_acgan(rows=60),
     "pate-acgan, shares": lambda: small_acgan(class_shares={"x": 0.5, "y": 0.5}),
 }
 
@@ -82,7 +82,7 @@ def test_no_honest_certificate_is_refused(option: str, monkeypatch: pytest.Monke
 def test_sampled_tables_are_bound_and_samples_of_a_condition_too() -> None:
     model = fitted(margnet())
     plain, given = model.sample(40), model.sample(40, where={"k": "x"})
-    acgan = fitted(small_acgan()).sample(40, class_value="y")
+    acgan = fitted(small_acgan()).sample(40, where={"k": "y"})
     for table in (plain, given, acgan):
         assert find_attached(table) is table.attrs["certificate"]
         assert find_attached(table.head(39)) is None

@@ -50,9 +50,8 @@ def test_a_model_of_0_2_is_read(name: str, tmp_path: Path) -> None:
     # The same as a fit of the loaded model would state.
     assert json.loads(json.dumps(loaded.make_method(loaded.schema).configuration())) == of_fit
     if name == "pate-acgan":
-        assert set(loaded.sample(9, class_value="y")["k"]) == {
-            "y"
-        }  # by the column that was ``label``
+        # By the column that was ``label``.
+        assert set(loaded.sample(9, where={"k": "y"}, max_draws=9)["k"]) == {"y"}
     config = {**CONFIGS[name]["config"], "unheard": 1}
     write_model(
         path, {**facts, "config": {**CONFIGS[name], "config": config}}, weights, overwrite=True

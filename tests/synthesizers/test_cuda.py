@@ -58,9 +58,8 @@ def test_pate_on_cuda(kind: str) -> None:
     parameters |= {"teachers": kind, "teacher_count": 9}
     model = PATEGAN(SCHEMA, **parameters).fit(table())
     assert next(iter(model.model_.weights().values())).is_cuda and len(model.sample(9)) == 9
-    for mode in "ABC":
-        classes = PATEACGAN(SCHEMA, class_column="a", mode=mode, **parameters).fit(table())
-        assert set(classes.sample(20, class_value="x")["a"]) == {"x"}
+    classes = PATEACGAN(SCHEMA, class_column="a", **parameters).fit(table())
+    assert set(classes.sample(20, where={"a": "x"})["a"]) == {"x"}
 
 
 def test_margnet_on_cuda_is_that_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ from tabsynth.auditing.replay_audit import SCHEMA as REPLAYED
 from tabsynth.drafting import private_schema
 from tabsynth.drafting.suggestions import COUNTS, SELECTION, TABLES, suggest_constraints
 from tabsynth.errors import TabsynthError
-from tabsynth.methods import CLASS_VOTES, CRITIC, DRAFT, JOINT, METHODS, ONE_WAY, STEPS, VOTES
+from tabsynth.methods import CRITIC, DRAFT, JOINT, METHODS, ONE_WAY, STEPS, VOTES
 from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.accounting.mechanisms import LEAST_NOISE
 from tabsynth.privacy.certificate.certificate import (
@@ -226,10 +226,6 @@ def fitted_again(path: Path) -> Any:
     return model.set_params(epsilon=6.0).fit(rows())
 
 
-def counted_on(name: str) -> Callable[[Path], Any]:
-    return lambda path: small_acgan(mode=name).fit(rows())
-
-
 # Fits with curves, and the purposes of which the steps of the curves are uses.
 CURVED: dict[str, tuple[Callable[[Path], Any], set[str]]] = {
     "dp-wgan": (lambda path: small().fit(rows()), {CRITIC}),
@@ -242,9 +238,7 @@ CURVED: dict[str, tuple[Callable[[Path], Any], set[str]]] = {
     "dp-wgan again": (fitted_again, {CRITIC}),
     "interrupted": (interrupted, {CRITIC}),
     "pate-gan": (lambda path: small_pate().fit(rows()), {VOTES}),
-    "pate-acgan, A": (counted_on("A"), {VOTES}),
-    "pate-acgan, B": (counted_on("B"), {VOTES, CLASS_VOTES}),
-    "pate-acgan, C": (counted_on("C"), {VOTES}),
+    "pate-acgan": (lambda path: small_acgan().fit(rows()), {VOTES}),
 }
 
 
@@ -304,7 +298,7 @@ def test_curves_of_methods_have_registered_names() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["dp-wgan", "pate-acgan, B", "margnet", "linked tables"])
+@pytest.mark.parametrize("name", ["dp-wgan", "pate-acgan", "margnet", "linked tables"])
 def test_a_plan_that_no_fit_has_is_a_problem(name: str, tmp_path: Path) -> None:
     """It must have what each fit of the method plans; a list of its own mechanisms alone does not do."""
     fits = {

@@ -71,7 +71,7 @@ def test_all_uses_of_a_round_are_written_off_before_the_rows_are_read(
         return rows
 
     monkeypatch.setattr(PrivateTable, "read", read)
-    small_acgan(mode="B", config={"queries": 31}).fit(frame())
+    small_acgan(teachers="networks", config={"queries": 31}).fit(frame())
     assert reads == [
         ("one-way counts", 1, 1),
         ("votes", 16, 16),
@@ -213,7 +213,6 @@ BAD_LABELS: list[tuple[dict[str, Any], str]] = [
     ({"class_column": None}, "class_column"),
     ({"class_column": "v"}, "numeric"),
     ({"class_column": "b", "schema": 3}, "Schema"),
-    ({"mode": "D"}, "mode"),
     ({"network_encoding": "binary"}, "one-hot"),
     ({"class_shares": {"x": 0.5}}, "sum to 1"),
     ({"class_shares": {"x": 0.5, "nobody": 0.5}}, "nobody"),
@@ -267,28 +266,18 @@ def test_a_label_of_one_class() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["A", "B", "C"])
 @pytest.mark.parametrize("kind", ["marginals", "networks"])
 @pytest.mark.parametrize("autoencoder", [None, "dp-sgd"])
-def test_rows_of_one_class(mode: str, kind: str, autoencoder: str | None, tmp_path: Path) -> None:
-    estimator = small_acgan(mode=mode, teachers=kind, autoencoder=autoencoder).fit(frame())
+def test_rows_of_one_class(kind: str, autoencoder: str | None, tmp_path: Path) -> None:
+    estimator = small_acgan(teachers=kind, autoencoder=autoencoder).fit(frame())
     estimator.save(tmp_path / "m")
     for model in (estimator, load(tmp_path / "m")):
         assert isinstance(model, PATEACGAN)
-        assert set(model.sample(50, class_value="x")["k"]) == {"x"}
-        assert set(model.sample(50, class_value="rest")["k"]) == {"rest"}
-        condition = model.sample(5, class_value="x").attrs["certificate"]["condition"]
+        assert set(model.sample(50, where={"k": "rest"})["k"]) == {"rest"}
+        condition = model.sample(5, where={"k": "x"}).attrs["certificate"]["condition"]
         assert condition == {"k": ["x"]}
-        for wrong in ("nobody", 3, None, math.nan):
-            if wrong is not None:
-                with pytest.raises(InputError, match="class_value: column 'k' has no value"):
-                    model.sample(5, class_value=wrong)
         two = model.sample(60, where={"k": ["x", "rest"], "b": True})
         assert set(two["k"]) <= {"x", "rest"} and two["b"].all() and len(two) == 60
-        with pytest.raises(
-            InputError, match="where and class_value both name column 'k'; give one"
-        ):
-            model.sample(5, where={"k": "x"}, class_value="x")
 
 
 def test_a_class_without_rows_is_as_any_other() -> None:
@@ -296,7 +285,7 @@ def test_a_class_without_rows_is_as_any_other() -> None:
     table = frame()
     assert "z" in SCHEMA["k"].categories and "z" not in set(table["k"])
     model = small_acgan().fit(table)
-    assert set(model.sample(20, class_value="z")["k"]) == {"z"}
+    assert set(model.sample(20, where={"k": "z"})["k"]) == {"z"}
 
 
 def test_classes_by_their_declared_shares() -> None:
@@ -328,18 +317,17 @@ def test_declared_shares_leave_the_rows_of_a_class_as_they_are(share: float) -> 
     ).fit(table)
     assert (model.sample(1000)["y"] == "hi").mean() == pytest.approx(share, abs=0.05)
     for label, wanted in (("hi", 0.8), ("lo", 0.2)):
-        result = (model.sample(500, class_value=label)["a"] == "u").mean()
+        result = (model.sample(500, where={"y": label})["a"] == "u").mean()
         assert result == pytest.approx(wanted, abs=0.12)
 
 
 def test_a_fit_keeps_its_label() -> None:
     """Whatever parameters are set after it."""
     model = small_acgan().fit(frame())
-    fitted, other = model.class_column_.name, "b"
-    model.set_params(class_column=other)
-    table = model.sample(20, class_value="x")
-    assert set(table[fitted]) == {"x"}
-    assert table.attrs["certificate"]["condition"] == {fitted: ["x"]}
+    model.set_params(class_column="b")
+    assert set(model.sample(20, where={"k": "x"}, max_draws=20)["k"]) == {
+        "x"
+    }  # none is drawn again
 
 
 def test_the_paper_buys_no_count_of_rows() -> None:
@@ -466,7 +454,7 @@ def test_the_networks_of_the_paper_labels_every_student_step() -> None:
 
 
 def test_the_networks_of_the_paper_of_pate_acgan(tmp_path: Path) -> None:
-    """Networks in mode B, a teacher for each thousand rows, and a model file that says so."""
+    """Networks with votes on classes, a teacher for each thousand rows, and a model file that says so."""
     planned = PATEACGAN(SCHEMA, epsilon=2.0, class_column="k", teachers="networks", rows=8000)
     plan = planned.plan(estimate_time=False)
     assert [s.purpose for s in plan.spends] == ["one-way counts", "votes", "class votes"]
@@ -474,15 +462,10 @@ def test_the_networks_of_the_paper_of_pate_acgan(tmp_path: Path) -> None:
     assert isinstance(votes, NoisyVote)
     assert (votes.accounting, votes.teachers) == ("laplace", 8)
     assert planned.make_method(SCHEMA).learning.config == paper_config()
-    requested = PATEACGAN(SCHEMA, epsilon=2.0, class_column="k", teachers="networks", mode="A")
-    assert [s.purpose for s in requested.plan(estimate_time=False).spends] == [
-        "one-way counts",
-        "votes",
-    ]
     model = small_acgan(teachers="networks").fit(frame())
     model.save(tmp_path / "m")
     loaded = load(tmp_path / "m")
-    assert isinstance(loaded, PATEACGAN) and (loaded.teachers, loaded.mode) == ("networks", "B")
+    assert isinstance(loaded, PATEACGAN) and loaded.teachers == "networks"
     assert loaded.get_params(deep=False)["config"] == model.config
     with pytest.raises(InputError, match="teachers"):
         small_acgan(teachers="paper").plan(estimate_time=False)
@@ -490,7 +473,7 @@ def test_the_networks_of_the_paper_of_pate_acgan(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_class_head_of_the_paper_preset_learns() -> None:
-    """Rows follow their class. In mode A, which has no class head, half of them do: 0.50."""
+    """Rows follow their class. Without a class head, half of them do: 0.50."""
     table = frame(2000, seed=2)
     table["b"] = table["k"] == "x"
     model = PATEACGAN(

@@ -79,7 +79,7 @@ def hospital(request: pytest.FixtureRequest) -> Any:
 
 
 def test_every_method_has_the_same_signature() -> None:
-    own = {"class_value", "implicates"}  # short for a condition of pate-acgan; of margnet
+    own = {"implicates"}  # of margnet
     for method in METHODS.values():
         parameters = inspect.signature(method.sample).parameters
         names = [name for name in parameters if name not in own]

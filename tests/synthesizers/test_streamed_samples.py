@@ -153,5 +153,5 @@ def test_types_are_those_of_the_column_though_the_first_part_has_nulls_alone(
 def test_rows_of_a_class_are_of_that_class_whatever_its_value(tmp_path: Path, label: bool) -> None:
     """A label that is False is a condition too; such a file is not written in parts."""
     fitted = small_acgan(class_column="b").fit(frame(60))
-    fitted.sample_to(tmp_path / "made.parquet", 600, class_value=label, where={})
+    fitted.sample_to(tmp_path / "made.parquet", 600, where={"b": label})
     assert set(pq.read_table(tmp_path / "made.parquet")["b"].to_pylist()) == {label}

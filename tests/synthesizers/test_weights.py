@@ -409,8 +409,6 @@ def test_from_a_file_to_a_weighted_sample(files) -> None:
     refused("sample", "m", "-o", "v.csv", "--weights", "equal", cwd=files, says="weights")
     drafted = run("schema", "draft", "t.csv", "-o", "d.json", "--weight", "w", "--max-weight", 300, cwd=files)  # fmt: skip
     assert "'w'" not in drafted.stdout and Schema.load(files / "d.json").names == ("a", "b")
-    planned = run("plan", "--rows", 400, "--method", "margnet", "--epsilon", 1, "--caps", "100,300", "--population", 50_000, cwd=files)  # fmt: skip
-    assert "2.4 times" in planned.stdout
 
 
 @pytest.mark.slow
@@ -463,8 +461,3 @@ def test_problems_of_weights_and_of_columns_are_reported_together() -> None:
 def test_options_of_weights_that_cannot_be(files) -> None:
     Schema(COLUMNS).save(files / "plain.json")
     refused("schema", "draft", "t.csv", "-o", "d.json", "--weight", "x", "--max-weight", 3, cwd=files, says="no column 'x'")  # fmt: skip
-    plan = ("plan", "--rows", 400, "--method", "margnet", "--epsilon", 1)
-    refused(*plan, "--caps", "3", cwd=files, says="--caps and --population go together")
-    refused(
-        *plan, "--caps", "three", "--population", 9, cwd=files, says="Expected numbers in --caps"
-    )

@@ -55,9 +55,7 @@ PATE_OPTIONS: dict[str, Mapping[str, Any]] = {
     "pate-gan, weights, networks": {"weight": 30.0, **_NETWORKS},
 }
 ACGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
-    "pate-acgan": {"mode": "C"},
-    "pate-acgan, mode A": {"mode": "A"},
-    "pate-acgan, mode B": {"mode": "B"},
+    "pate-acgan": {},
     "pate-acgan, binary codes, autoencoder": {
         "network_encoding": "binary",
         "autoencoder": "dp-sgd",
@@ -67,12 +65,10 @@ ACGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
         **{"queries": 60, "shares": True},
     },
     "pate-acgan, base-3 codes, public autoencoder": {**gan.PUBLIC, "network_encoding": "base-3"},
-    "pate-acgan, networks": {"mode": "C", **_NETWORKS},
-    "pate-acgan, mode A, networks": {"mode": "A", **_NETWORKS},
-    "pate-acgan, mode B, networks": {"mode": "B", **_NETWORKS},
+    "pate-acgan, networks": _NETWORKS,
     "pate-acgan, paper": _PAPER,
-    "pate-acgan, unit, mode B": {"unit": 3, "mode": "B"},
-    "pate-acgan, weights of units, mode B": {"weight": 2.0, "unit": 3, "mode": "B"},
+    "pate-acgan, unit, networks": {"unit": 3, **_NETWORKS},
+    "pate-acgan, weights of units": {"weight": 2.0, "unit": 3},
 }
 
 
@@ -104,8 +100,8 @@ def make_full_batches(schema: Schema) -> Parameters:
 
 
 def make_full_batches_conditional(schema: Schema) -> Parameters:
-    """Return the same in mode B, which has class votes too."""
-    return {**make_full_batches(schema), "class_column": class_column(schema), "mode": "B"}
+    """Return the same by networks, which have class votes too."""
+    return {**make_full_batches(schema), "class_column": class_column(schema), **_NETWORKS}
 
 
 SYSTEMS = {

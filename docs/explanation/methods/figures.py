@@ -88,7 +88,7 @@ DIAGRAMS = {
             "rows": (0, 0, "private rows", PRIVATE),
             "teachers": (1, 0, "K teachers with a source\nand a class head", PRIVATE),
             "source": (2, 0, "noisy vote: real?", RELEASED),
-            "class": (2, 1, "noisy vote: which\nclass? (mode B)", RELEASED),
+            "class": (2, 1, "noisy vote: which\nclass? (networks)", RELEASED),
             "first": (1, 2, "counts and autoencoder,\nwith noise", RELEASED),
             "student": (3, 1, "student with source\nand class head", PUBLIC),
             "generator": (2, 2, "generator G(z, class)", PUBLIC),

@@ -53,7 +53,6 @@ DESCRIBED = {
     NETWORKS: "are networks, which tell real from generated rows",
 }
 CHOICES = ("teachers", "queries", "teacher_count")  # parameters that a model file keeps
-MODES = ("A", "B", "C")
 MOST_CLASSES = 100
 
 
@@ -94,7 +93,7 @@ class VoteLearning(Learning):
             )
 
     def mechanisms(self, public_rows: str | None) -> tuple[TrainingMechanism, ...]:
-        """Return the mechanism of the votes, and in mode B that of the votes on classes."""
+        """Return the mechanism of the votes, and of networks with a class that of the votes on classes."""
         config, count = self.config, self.ensemble.teachers
         votes = TrainingMechanism(
             purpose=VOTES,
@@ -108,7 +107,7 @@ class VoteLearning(Learning):
                 "shards": f"each {self.unit} is assigned to a teacher independently and permanently",
             },
         )
-        if self.ensemble.mode != "B":
+        if self.ensemble.label is None or self.teachers == MARGINALS:
             return (votes,)
         classes = TrainingMechanism(
             purpose=CLASS_VOTES,
@@ -347,13 +346,10 @@ class PATEACGAN(Synthesizer):
         table has no row of can be drawn as any other, as its absence is private: what its rows are
         like is then a guess.
     teachers : {"marginals", "networks"}
-        As in :class:`tabsynth.PATEGAN`. At the same budget ``marginals`` are nearer to the table (reports/pate).
-    mode : {"C", "B", "A"}, optional
-        What teachers vote on. By default ``C``; of networks ``B``, as the source has it.
-        ``C``: a teacher says yes where its source head does and its class head agrees with c: one noisy
-        vote. ``B``: a vote on the source, and one on the class: the argmax of a noisy histogram of the
-        teachers' classes, charged besides. ``A``: teachers see c as a column of the row, and vote once;
-        networks have no class head then.
+        As in :class:`tabsynth.PATEGAN`. ``marginals``: a teacher says yes where its source head does and its class head
+        agrees with c: one noisy vote. ``networks``, as the source has it: a vote on the source, and one on the class, the
+        argmax of a noisy histogram of the teachers' classes, charged besides. At the same budget ``marginals`` are nearer
+        to the table (reports/pate).
     class_shares : dict, optional
         From each class to its share, where these are public. Else classes are drawn by the
         noisy one-way counts.
@@ -377,7 +373,6 @@ class PATEACGAN(Synthesizer):
     teacher_count: int | None = None
     queries: int | None = None
     class_column: str
-    mode: str | None = None
     class_shares: Mapping[Any, float] | None = None
     autoencoder: str | None = None
     public: pd.DataFrame | None = None
@@ -386,75 +381,22 @@ class PATEACGAN(Synthesizer):
     config: PATEConfig | None = None
     autoencoder_config: AutoencoderConfig | None = None
 
-    def sample(
-        self,
-        n: int | None = None,
-        *,
-        where: Mapping[str, Any] | None = None,
-        max_draws: int | None = None,
-        class_value: Any = None,
-        random_state: int | None = None,
-        dataframe: str = "fitted",
-        weights: str | None = None,
-        implicates: int | None = None,
-    ) -> Any:
-        """Draw ``n`` synthetic rows, as :meth:`Synthesizer.sample` does.
-
-        Parameters
-        ----------
-        n, where, max_draws, random_state, dataframe, weights, implicates
-            As in :meth:`Synthesizer.sample`. A condition on ``class_column`` draws its classes, without rejection.
-        class_value : optional
-            A value of ``class_column``, ``pandas.NA`` for null: short for a condition on it.
-
-        Raises
-        ------
-        InputError
-            For a value that ``class_column`` does not declare.
-        """
-        self._check_fitted()
-        if class_value is not None:
-            column = self.class_column_  # of this fit, whatever parameters change
-            name = column.name
-            code_of(column, class_value, "class_value", null="pandas.NA")
-            if where is not None and name in where:
-                raise InputError(f"where and class_value both name column {quote(name)}; give one.")
-            where = {**(where or {}), name: class_value}
-        return super().sample(
-            n,
-            where=where,
-            max_draws=max_draws,
-            random_state=random_state,
-            dataframe=dataframe,
-            weights=weights,
-            implicates=implicates,
-        )
-
-    @property
-    def class_column_(self) -> Column:
-        """The column of the class in the fitted model."""
-        self._check_fitted()
-        return self.model_.encoder.schema.columns[self.model_.generator.label]
-
     def make_method(self, schema: Schema | LinkedSchema) -> NetworksMethod:
         """Make the method for a schema."""
         schema = read_table_schema(schema)
         one_of("teachers", self.teachers, TEACHERS)
-        mode = self.mode
-        if mode is None:
-            mode = "B" if self.teachers == NETWORKS else "C"
-        one_of("mode", mode, MODES)
         column = self._label_column(schema)
         shares = self._declared_shares(column)
         ensemble = EnsembleSettings(
             teachers=_number_of_teachers(self),
             label=schema.learned.names.index(self.class_column),
             shares=shares,
-            mode=mode,
         )
         declared = None if shares is None else shares.tolist()
-        choices = {"class_column": self.class_column, "mode": mode, "class_shares": declared}
-        return _make_voting(self, schema, ensemble, {"mode": mode}, choices)
+        choices = {"class_column": self.class_column, "class_shares": declared}
+        # Version 0.2 had several modes for each kind of teachers, and certificates name them.
+        stated = {"mode": "B" if self.teachers == NETWORKS else "C"}
+        return _make_voting(self, schema, ensemble, stated, choices)
 
     def _label_column(self, schema: Schema) -> Column:
         """Return the column of the class; refuse one that has no classes to draw."""
@@ -499,6 +441,6 @@ class PATEACGAN(Synthesizer):
         if shares is not None:
             values = [*column.categories, *column.reasons, *[None] * column.nulls]
             shares = dict(zip(values, shares, strict=True))
-        names = (*CHOICES, "class_column", "mode")
+        names = (*CHOICES, "class_column")
         parameters = read_parameters(facts, PATEConfig(), PATE_OF_0_2, names)
         return {**parameters, "class_shares": shares}

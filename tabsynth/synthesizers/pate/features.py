@@ -254,8 +254,7 @@ class MarginalTeachers:
     ----------
     means : Tensor, shape (K, features)
     empty : BoolTensor, shape (K,)
-        Teachers without a record: they say yes to every other row, and prefer the choices by turns, so
-        that their votes are for nothing.
+        Teachers without a record: they say yes to every other row, so that their votes are for nothing.
 
     Formal guarantees
     -----------------
@@ -327,34 +326,10 @@ class MarginalTeachers:
             for h, head in enumerate(heads):
                 scores = weights[:, head] @ part[:, head].T
                 says &= scores * size[:, h] > threshold
-            counts.append(torch.where(self.empty[:, None], self._turns(says, 2) == 1, says).sum(0))
+            teachers, rows = (torch.arange(n, device=says.device) for n in says.shape)
+            turns = (teachers[:, None] + rows) % 2 == 1
+            counts.append(torch.where(self.empty[:, None], turns, says).sum(0))
         return torch.cat(counts)
-
-    def votes(
-        self, choices: Sequence[Tensor], features: PairFeatures, centre: Tensor, head: Tensor
-    ) -> Tensor:
-        """Count the teachers that score each of a few rows highest, shape (rows, choices).
-
-        Parameters
-        ----------
-        choices : sequence of Tensor, shape (rows, width)
-            Codes, a choice each.
-        """
-        weights = (self.means - centre)[:, head]
-        at_once = max(1, ANSWERS // (len(choices) * max(len(weights), len(features))))
-        counts = []
-        for parts in zip(*(choice.split(at_once) for choice in choices), strict=True):
-            scores = torch.stack([weights @ features(part)[:, head].T for part in parts])
-            best = scores.argmax(0)
-            best = torch.where(self.empty[:, None], self._turns(best, len(parts)), best)
-            counts.append(torch.stack([(best == c).sum(0) for c in range(len(parts))], dim=1))
-        return torch.cat(counts)
-
-    @staticmethod
-    def _turns(votes: Tensor, choices: int) -> Tensor:
-        """Return votes of teachers without a record, shape (K, rows): each choice as often as any other."""
-        teachers, rows = (torch.arange(size, device=votes.device) for size in votes.shape)
-        return (teachers[:, None] + rows) % choices
 
     def _parts(self, rows: Tensor) -> Sequence[Tensor]:
         return rows.split(max(1, ANSWERS // len(self.means)))

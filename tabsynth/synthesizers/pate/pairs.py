@@ -62,13 +62,9 @@ class Answers:
     ----------
     codes : Tensor, shape (questions, width), uint8 or float32
         The generated rows in the questions.
-    against : Tensor, shape (questions, width), optional
-        Where the question was which of two rows is more like the private ones.
     yes : BoolTensor, shape (questions,)
     centre : Tensor, shape (features,)
         Mean ψ of generated rows as it was then.
-    heads : tuple of int
-        Which of the student's heads the teachers went by.
     scale : Tensor, shape (questions, heads)
         One over the standard deviation of a teacher's score, by head.
     least : float
@@ -82,13 +78,11 @@ class Answers:
     centre: Tensor
     scale: Tensor
     ratio: float
-    heads: tuple[int, ...] = (0,)
     least: float = 0.0
-    against: Tensor | None = None
 
     def state_dict(self) -> StateDict:
         """Return all of it."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+        return dict(vars(self))
 
 
 class Student:
@@ -146,8 +140,8 @@ class Student:
         slope = torch.zeros_like(self.means)
         for start in range(0, len(answers.yes), CHUNK):
             part = slice(start, start + CHUNK)
-            rows = self.design(answers, part)
-            scaled = [rows * self.heads[h] for h in answers.heads]
+            rows = self.features(answers.codes[part].float()) - answers.centre
+            scaled = [rows * head for head in self.heads]
             scale, shift = answers.scale[part], self.means - answers.centre
             z = torch.stack([r @ shift for r in scaled], 1) * scale - answers.least
             chance = _normal(z.clamp(-FAR, FAR))
@@ -162,13 +156,6 @@ class Student:
             information += ((total / spread[:, None]).T @ total).double()
             slope += total.T @ ((answers.yes[part].float() - p) / spread)
         return information, slope
-
-    def design(self, answers: Answers, part: slice = slice(None)) -> Tensor:
-        """Return ψ(x) − c of the rows asked about, or its difference to the rows they were set against."""
-        rows = self.features(answers.codes[part].float())
-        if answers.against is None:
-            return rows - answers.centre
-        return rows - self.features(answers.against[part].float())
 
     def state_dict(self) -> StateDict:
         """Return θ, its variances, and all answers."""
@@ -242,7 +229,7 @@ class PATEMarginals(GeneratorTraining):
         )
         all_features = torch.ones(len(self.features), dtype=torch.bool)
         self.heads = [all_features]
-        if ensemble.label is not None and ensemble.mode != "A":
+        if ensemble.label is not None:
             self.heads = [~self.features.with_label, self.features.with_label]
         self.student = Student(self.features, self.heads)
         self._nonempty_share, self._rows_of_shard = 1.0, 1.0
@@ -319,13 +306,10 @@ class PATEMarginals(GeneratorTraining):
         teachers = MarginalTeachers.of(codes_of_rows, shard, count, self.features, parts)
         if (trace := recorder()) is not None:
             trace.teachers([teachers.means])
-        heads = (0, 1) if self._joint else (0,)
-        scale = self._scale(question_features, spread, heads)
+        scale = self._scale(question_features, spread)
         # Each head says yes to a share of rows of which all heads together say yes to half.
-        threshold = float(-torch.special.ndtri(torch.tensor(0.5 ** (1 / len(heads)))))
-        yes = teachers.yes(
-            question_features, centre, [self.heads[h] for h in heads], scale, threshold
-        )
+        threshold = float(-torch.special.ndtri(torch.tensor(0.5 ** (1 / len(self.heads)))))
+        yes = teachers.yes(question_features, centre, self.heads, scale, threshold)
         self.student.answers.append(
             Answers(
                 codes=codes,
@@ -333,65 +317,20 @@ class PATEMarginals(GeneratorTraining):
                 centre=centre,
                 scale=scale,
                 ratio=self._ratio(aggregator.noise()),
-                heads=heads,
                 least=threshold,
             )
         )
-        if self.ensemble.label is not None and self.ensemble.mode == "B":
-            self._ask_classes(aggregator, teachers, codes, centre, spread, rng)
         del rows, codes_of_rows, parts, teachers, yes
         self.student.learn()
         self._target = None
         asked_so_far = sum(len(answers.yes) for answers in self.student.answers)
         self._curves.note(DISTANCE, asked_so_far, (self.student.means - centre).norm())
 
-    @property
-    def _joint(self) -> bool:
-        return len(self.heads) > 1 and self.ensemble.mode == "C"
-
-    def _ask_classes(
-        self,
-        aggregator: NoisyAggregator,
-        teachers: MarginalTeachers,
-        codes: Tensor,
-        centre: Tensor,
-        spread: Tensor,
-        rng: torch.Generator,
-    ) -> None:
-        """Ask which class each row is most like; its answer is set against one other class, by chance."""
-        label = self.label
-        assert label is not None
-        classes = torch.eye(label.stop - label.start, device=codes.device)
-
-        def with_label(which: Tensor) -> Tensor:
-            changed = codes.clone()
-            changed[:, label] = which
-            return changed
-
-        votes = teachers.votes(
-            [with_label(c) for c in classes], self.features, centre, self.heads[1]
-        )
-        best = aggregator.classes(votes)
-        draw = torch.randint(1, len(classes), best.shape, generator=rng, device=best.device)
-        other = (best + draw) % len(classes)
-        answers = Answers(
-            codes=with_label(classes[best]),
-            against=with_label(classes[other]),
-            yes=torch.ones_like(best, dtype=torch.bool),
-            centre=centre,
-            scale=torch.ones(len(best), 1, device=codes.device),
-            # n_y − n_r = K(2Φ(z) − 1), and the noise on it has variance 2σ².
-            ratio=self._ratio(aggregator.noise(1) / 2**0.5),
-            heads=(1,),
-        )
-        scale = self._scale(self.student.design(answers), spread, (1,))
-        self.student.answers.append(Answers(**{**vars(answers), "scale": scale}))
-
-    def _scale(self, question_features: Tensor, spread: Tensor, heads: Sequence[int]) -> Tensor:
+    def _scale(self, question_features: Tensor, spread: Tensor) -> Tensor:
         """Return one over the standard deviation of a teacher's score of each row, shape (rows, heads)."""
         scales = []
-        for h in heads:
-            part = question_features * self.heads[h]
+        for head in self.heads:
+            part = question_features * head
             variance = ((part @ spread) * part).sum(1).clamp_min(LEAST_SPREAD)
             scales.append((self._rows_of_shard / variance).sqrt())
         return torch.stack(scales, dim=1)

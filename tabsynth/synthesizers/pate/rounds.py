@@ -76,14 +76,11 @@ class EnsembleSettings:
         The label's column, in PATE-ACGAN.
     shares : ndarray, shape (classes,), optional
         Of its classes, where they are public: else those of the noisy counts.
-    mode : {"A", "B", "C"}
-        In PATE-ACGAN; see :class:`tabsynth.PATEACGAN`.
     """
 
     teachers: int
     label: int | None = None
     shares: np.ndarray | None = None
-    mode: str = "A"
 
 
 # Of rows: their order, and the teacher of each.

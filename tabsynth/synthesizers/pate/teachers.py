@@ -6,8 +6,7 @@ so is the student, against noisy labels alone, and the generator lowers log(1 âˆ
 PATE-ACGAN has a source head and a class head in teachers and student, as AC-GAN (Odena et al. 2017).
 
 NOTE[DIFF] Of PATE-ACGAN there is no paper, and its source has no algorithm. That teachers vote on the class as
-well, mode B, is our reading of "noisily labelled samples"; the source says nothing of its privacy cost. Modes A
-and C are ours (:class:`tabsynth.PATEACGAN`).
+well is our reading of "noisily labelled samples"; the source says nothing of its privacy cost.
 NOTE[DIFF] Heads go by rows without the label's codes, but for the student's source head: with them, the class
 head would read the class off the row.
 NOTE[DIFF] PATE-ACGAN draws classes by noisy one-way counts, and the generator starts from them. The source takes
@@ -239,7 +238,7 @@ class LabelledRows:
         self.device = torch.device("cpu")
 
     def replace(self, **rows: Tensor) -> None:
-        """Take the rows of the next round: ``codes``, ``yes``, and ``classes`` with ``classed`` where there are any."""
+        """Take the rows of the next round: ``codes``, ``yes``, and ``classes`` where there are any."""
         self.rows = rows
 
     def state_dict(self) -> StateDict:
@@ -277,7 +276,7 @@ class PATENetworks(GeneratorTraining):
         width, label = generator.heads.layout.width, label_codes(generator, ensemble)
         self.label = label
         take_shares(self, ensemble)
-        self._classes = 0 if label is None or ensemble.mode == "A" else label.stop - label.start
+        self._classes = 0 if label is None else label.stop - label.start
         sizes = [width, *self.settings.student_hidden, 1 + self._classes]
         self.student = mlp(sizes, rng, activation="leaky-relu")
         self._moves = optimizer("adam", self.student.parameters(), self.settings.lr, BETAS)
@@ -364,30 +363,16 @@ class PATENetworks(GeneratorTraining):
 
     def _answers(self, aggregator: NoisyAggregator, codes: Tensor) -> dict[str, Tensor]:
         """Return what the noisy votes say of each row."""
-        teachers, label, mode = self.ensemble.teachers, self.label, self.ensemble.mode
-        classes = None if label is None else codes[:, label].argmax(1)
-        yes, votes, start = [], [], 0
+        yes, votes = [], []
         for says in self._teachers.outputs(self._hide_label(codes)):
-            real = says[..., 0] > 0
+            yes.append((says[..., 0] > 0).sum(0))
             if self._classes:
                 best = says[..., 1:].argmax(2)
-                assert classes is not None
-                if mode == "C":
-                    real &= best == classes[start : start + best.shape[1]]
-                counts = [(best == c).sum(0) for c in range(self._classes)]
-                votes.append(torch.stack(counts, dim=1))
-            yes.append(real.sum(0))
-            start += real.shape[1]
-        answers = aggregator.binary(torch.cat(yes), teachers)
-        if (
-            classes is None or mode == "A"
-        ):  # there all say it at once, of rows with the class in them
-            return {"yes": answers}
-        if mode == "B":
-            class_answers, classed = aggregator.classes(torch.cat(votes)), torch.ones_like(answers)
-        else:  # mode C: only where all of the row was taken for real
-            class_answers, classed = classes, answers
-        return {"yes": answers, "classes": class_answers, "classed": classed}
+                votes.append(torch.stack([(best == c).sum(0) for c in range(self._classes)], dim=1))
+        answers = {"yes": aggregator.binary(torch.cat(yes), self.ensemble.teachers)}
+        if votes:
+            answers["classes"] = aggregator.classes(torch.cat(votes))
+        return answers
 
     def _student_says(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Return logits of the source, shape (rows,), of whole rows, and of the class, of rows without it."""
@@ -403,8 +388,7 @@ class PATENetworks(GeneratorTraining):
         source, classes = self._student_says(labelled["codes"][drawn])
         loss = binary_cross_entropy_with_logits(source, labelled["yes"][drawn].float())
         if self._classes:
-            entropy = cross_entropy(classes, labelled["classes"][drawn], reduction="none")
-            loss = loss + (entropy * labelled["classed"][drawn]).mean()
+            loss = loss + cross_entropy(classes, labelled["classes"][drawn])
         grads = torch.autograd.grad(loss, list(self.student.parameters()))
         for parameter, grad in zip(self.student.parameters(), grads, strict=True):
             parameter.grad = grad
