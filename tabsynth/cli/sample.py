@@ -1,6 +1,5 @@
 """``tabsynth sample``: draw synthetic tables, and write their certificates beside them."""
 
-from collections import defaultdict
 from dataclasses import MISSING
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from tabsynth.methods import LINKED
 OF_LINKED = (
     "n",
     "where",
-    "max_draws",
     "weights",
     "seed",
     "formulas",
@@ -106,16 +104,15 @@ def _table_options(synthesizer: Any, draw: Draw, out: Path) -> dict[str, Any]:
 
 
 def _linked_options(synthesizer: Any, draw: Draw) -> dict[str, Any]:
-    """Return the conditions of linked tables, ``TABLE.COLUMN=VALUE``, as arguments of ``sample_to``."""
+    """Return the condition on the root of linked tables, ``ROOT.COLUMN=VALUE``, as arguments of ``sample_to``."""
     from tabsynth.synthesizers.conditions import parse_where
 
-    schema, by_table = synthesizer.schema_, defaultdict[str, list[str]](list)
-    for text in draw.where or ():
-        table, dot, condition = text.partition(".")
-        if not dot or table not in schema.names:
-            raise InputError(
-                f"Expected --where TABLE.COLUMN=VALUE with a table of {', '.join(schema.names)}, got {quote(text)}."
-            )
-        by_table[table].append(condition)
-    where = {table: parse_where(schema.tables[table], texts) for table, texts in by_table.items()}
-    return {"where": where} if where else {}
+    if not draw.where:
+        return {}
+    root, texts = synthesizer.schema_.root, []
+    for text in draw.where:
+        table, _, condition = text.partition(".")
+        if table != root:
+            raise InputError(f"Expected --where {root}.COLUMN=VALUE, got {quote(text)}.")
+        texts.append(condition)
+    return {"where": {root: parse_where(synthesizer.schema_.tables[root], texts)}}

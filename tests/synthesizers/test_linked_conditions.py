@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from linked_tables import TINY
-from linked_tables import schema as three_levels
-from linked_tables import tables as three_level_tables
 
 from tabsynth import (
     Categorical,
@@ -23,7 +21,6 @@ from tabsynth import (
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.linked import estimator, network
-from tabsynth.synthesizers.linked.conditions import LinkedCondition, of_roots
 
 HOMES = Schema(
     [
@@ -128,100 +125,19 @@ def test_a_condition_is_that_of_a_filtered_sample(fitted):
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ({"rooms": 3}, "names no table by 'rooms'"),
-        ({"stays": {"floor": "a"}}, "which the schema lacks"),
-        ({"stays": {"ward": "c"}}, "has no value 'c'"),
+        ({"rooms": 3}, "dict from the root, 'homes'"),
+        ({"stays": {"ward": "a"}}, "dict from the root, 'homes'"),
         ({"homes": {"floor": 3}}, "which the schema lacks"),
         ({"homes": {"rooms": 9}}, "has no value 9"),
         ({"homes": {"rooms": 1, "kind": "house"}}, "is impossible by the schema"),
         ({"homes": 3}, "Expected where to be a dict"),
-        ("rooms=3", "Expected where to be a dict from tables, such as 'homes'"),
+        ("rooms=3", "Expected where to be a dict from the root, 'homes'"),
     ],
 )
 def test_other_conditions_are_refused(fitted, where, message):
     with pytest.raises(InputError, match=message) as refused:
         fitted.sample(5, where=where)
     assert "\n" not in str(refused.value)
-
-
-@pytest.mark.slow
-def test_roots_have_a_row_that_satisfies_a_condition(fitted):
-    """As of many roots those that have one; conditions on several columns are on one row."""
-    late = {"low": "2022-01-01", "high": "2023-12-31"}
-    where = {"homes": {"kind": "house"}, "stays": {"in": late, "ward": "b"}}
-    made = fitted.sample(600, where=where, random_state=5)
-    homes, stays = made["homes"], made["stays"]
-
-    def of_it(stays):
-        return (stays["in"] >= "2022-01-01") & (stays["ward"] == "b")
-
-    assert len(homes) == 600 and (homes["kind"] == "house").all()
-    assert homes["home"].tolist() == list(range(1, 601))
-    assert stays["stay"].tolist() == list(range(1, len(stays) + 1))
-    assert set(stays.loc[of_it(stays), "home"]) == set(homes["home"]) == set(stays["home"])
-    assert not of_it(stays).all() and stays["home"].is_monotonic_increasing
-    drawn = fitted.sample(6000, random_state=2)
-    chosen = drawn["stays"].loc[of_it(drawn["stays"]), "home"]
-    every = drawn["homes"][drawn["homes"]["home"].isin(chosen)].query("kind == 'house'")
-    assert homes["rooms"].mean() == pytest.approx(every["rooms"].mean(), abs=0.15)
-    sizes = drawn["stays"]["home"].isin(every["home"]).sum() / len(every)
-    assert len(stays) / 600 == pytest.approx(sizes, rel=0.06)
-    assert made["stays"].attrs["certificate"]["condition"] == {
-        "homes.kind": ["house"],
-        "some row of stays: in": [late],
-        "some row of stays: ward": ["b"],
-    }
-    assert made["homes"].dtypes.equals(drawn["homes"].dtypes)
-    assert made["stays"].dtypes.equals(drawn["stays"].dtypes)
-
-
-@pytest.mark.slow
-def test_conditions_that_are_too_rare_are_refused(fitted):
-    first = {"stays": {"in": "2020-01-01", "ward": "b"}}  # the second stay follows after a month
-    message = r"too rare: of 300 rows of homes .* of 50 were asked|too rare: of 300 rows of homes"
-    with pytest.raises(InputError, match=message) as refused:
-        fitted.sample(50, where=first, max_draws=300)
-    assert "\n" not in str(refused.value)
-    with pytest.raises(InputError, match="max_draws"):
-        fitted.sample(50, where=first, max_draws=0)
-
-
-def test_conditions_on_rows_two_levels_down_are_of_the_root():
-    schema, drawn = three_levels(), sampled(40)
-    condition = LinkedCondition(schema, {"events": {"code": "x"}, "stays": {"ward": ["a", "b"]}})
-    some = drawn["events"].loc[drawn["events"]["code"] == "x", "stay"]
-    of_events = set(drawn["stays"].loc[drawn["stays"]["stay"].isin(some), "patient"])
-    of_stays = set(drawn["stays"].loc[drawn["stays"]["ward"] != "c", "patient"])
-    kept = condition.roots(drawn)
-    assert set(np.flatnonzero(kept) + 1) == of_events & of_stays
-    assert 0 < kept.sum() < 40
-    parts = of_roots(drawn, schema, np.flatnonzero(kept), {"patients": 7, "stays": 9, "events": 0})
-    assert parts["patients"]["patient"].tolist() == list(range(8, 8 + kept.sum()))
-    assert parts["stays"]["patient"].isin(parts["patients"]["patient"]).all()
-    assert parts["events"]["stay"].isin(parts["stays"]["stay"]).all()
-    joined, before = (
-        t["events"].merge(t["stays"], on="stay").merge(t["patients"], on="patient")
-        for t in (parts, drawn)
-    )
-    before = before[before["patient"].isin(np.flatnonzero(kept) + 1)]
-    columns = ["code", "day", "ward", "sex"]
-    assert joined[columns].to_numpy().tolist() == before[columns].to_numpy().tolist()
-
-
-def sampled(patients):
-    """Tables as a sample has them: keys are 1, 2, 3, …, and rows follow their parents."""
-    out = three_level_tables(patients, most=3)
-    places = {}
-    for name, key in (("patients", "patient"), ("stays", "stay"), ("events", None)):
-        table = out[name]
-        above = {"stays": "patient", "events": "stay"}.get(name)
-        if above is not None:
-            table = table.assign(**{above: table[above].map(places[above])}).sort_values(above)
-        if key is not None:
-            places[key] = dict(zip(table[key], range(1, len(table) + 1), strict=True))
-            table = table.assign(**{key: range(1, len(table) + 1)})
-        out[name] = table.reset_index(drop=True)
-    return out
 
 
 @pytest.mark.slow

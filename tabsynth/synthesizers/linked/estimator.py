@@ -15,7 +15,7 @@ from tabsynth._files import new_folder
 from tabsynth._random import Randomness
 from tabsynth._threads import limit_threads
 from tabsynth._typing import JsonObject
-from tabsynth._validate import in_range, integer, one_of, quote
+from tabsynth._validate import in_range, one_of, quote
 from tabsynth.encoding.gaps import is_gap
 from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, STEP, LinkedEncoder, Records
 from tabsynth.encoding.rows import Rows, SharedRows
@@ -28,8 +28,8 @@ from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import share_interval, stated_share
 from tabsynth.schema.linked import AnySchemaLike, LinkedSchema, read_schema
 from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.linked.conditions import LinkedCondition, tables_where
 from tabsynth.synthesizers.linked.generator import LinkedGenerator
 from tabsynth.synthesizers.linked.network import ContextFit
 from tabsynth.synthesizers.margnet.config import MargNetConfig
@@ -477,19 +477,14 @@ class LinkedMargNet(Synthesizer):
         n : int, optional
             Number of rows of the root. Default: the declared or noisy number of the fit.
         where : dict, optional
-            From a table's name to a condition on its rows, as of :meth:`Synthesizer.sample`:
-            ``{"households": {"rooms": [3, 4]}, "persons": {"age": {"low": 80, "high": 99}}}``. One on the root is on its row,
-            drawn from the fitted mixture given the condition. One on another table says that at least one row of it, which
-            belongs to the root, satisfies the condition; roots are drawn until enough have such a row.
-        max_draws : int, optional
-            The largest number of roots to draw under a condition. Default: 100 for each that is asked for, and 100,000 at
-            least.
+            From the name of the root to a condition on its rows, as of :meth:`Synthesizer.sample`:
+            ``{"households": {"rooms": [3, 4]}}``. They are drawn from the fitted mixture given the condition.
         random_state : int, optional
             As in :meth:`Synthesizer.sample`.
         weights : {None, "population"}
             ``population`` adds the column of weights to the table of the root, as in :meth:`Synthesizer.sample`.
-        dataframe, implicates
-            Linked tables are pandas DataFrames, and have no implicates.
+        dataframe, implicates, max_draws
+            Linked tables are pandas DataFrames, and have no implicates. No row is drawn that does not satisfy the condition.
 
         Returns
         -------
@@ -500,44 +495,53 @@ class LinkedMargNet(Synthesizer):
         Raises
         ------
         InputError
-            As of :meth:`Synthesizer.sample`, also for a condition that is too rare for ``max_draws``.
+            As of :meth:`Synthesizer.sample`.
         """
         one_of("dataframe", dataframe, ("fitted", PANDAS))
         if implicates is not None:
             raise InputError("Linked tables have no implicates; leave implicates out.")
+        if max_draws is not None:
+            raise InputError("Linked tables are drawn without rejection; leave max_draws out.")
         seed, model, schema = self._draw_seed(random_state), self.model_, self.schema_
         check_weights(model, schema, weights, where)
         n = number_of_rows(model, n)
         root, within = schema.root, None
         check_size(n, len(model.encoder.columns(root)))
-        if max_draws is not None:
-            integer("max_draws", max_draws)
-        condition = None if where is None or where == {} else LinkedCondition(schema, where)
+        condition = self._root_condition(where)
         for_codes, for_cells = random_streams(model, seed)
         generator: LinkedGenerator = model.generator
         boxes: Sequence[Box] = EVERYTHING
-        if condition is not None and condition.root is not None:
-            boxes = boxes_of(generator.root, model.encoder.encoders[root], condition.root)
-            within = condition.root.within
-
-        def draw(roots: int) -> dict[str, pd.DataFrame]:
-            codes = generator.sample(roots, for_codes, boxes=boxes)
-            return model.encoder.from_tables(codes, for_cells, within)
-
-        if condition is None:
-            tables = draw(n)
-        else:
-            tables = tables_where(condition, n, max_draws, model.encoder, draw, for_cells)
+        if condition is not None:
+            boxes = boxes_of(generator.root, model.encoder.encoders[root], condition)
+            within = condition.within
+        codes = generator.sample(n, for_codes, boxes=boxes)
+        tables = model.encoder.from_tables(codes, for_cells, within)
         if weights is not None:
             add_weights(tables[root], model, schema, n)
         for name, table in tables.items():
             certificate = self.certificate()
             if condition is not None:
-                certificate["condition"] = condition.stated
+                certificate["condition"] = {f"{root}.{c}": v for c, v in condition.stated.items()}
             if weights is not None and name == root:
                 state_weights(certificate)
             attach(table, certificate)
         return tables
+
+    def _root_condition(self, where: Any) -> Condition | None:
+        """Return the condition on the rows of the root."""
+        root = self.schema_.root
+        if where is None or where == {}:
+            return None
+        if not isinstance(where, Mapping) or {*where} != {root}:
+            raise InputError(
+                f"Expected where to be a dict from the root, {quote(root)}, to a condition on its columns, got {quote(where)}."
+            )
+        condition = Condition(self.schema_.tables[root], where[root])
+        if condition.computed:
+            raise InputError(
+                f"{condition} is on a column whose values follow from others; of linked tables put it on these."
+            )
+        return condition
 
     def sample_to(
         self,
