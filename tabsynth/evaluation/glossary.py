@@ -41,7 +41,6 @@ METRICS: dict[str, tuple[Definition, ...]] = {
         anonymeter.SINGLING_OUT,
         anonymeter.LINKABILITY,
         anonymeter.INFERENCE,
-        membership.NEAREST,
     ),
     "linked": (
         linked.KEYS,

@@ -37,7 +37,6 @@ MAX_PICTURES = 64
 KINDS = {  # anchors and titles
     "utility": ("utility", "Utility"),
     "privacy": ("attacks", "Attacks"),
-    "shown": ("nearest", "Distance to the nearest row (not a privacy metric)"),
 }
 HEADER = ("Synthetic", "Hold-out reference", "Independent columns", "Better", "n", "Citation")
 LIMITS = {

@@ -58,9 +58,6 @@ def test_a_copy_is_found_by_all_and_its_references_are_not():
         assert metric.kind == "privacy" and metric.low > metric.best + 0.1, key
         for reference in (metric.holdout, metric.baseline):
             assert reference.low < metric.low and abs(reference.value - metric.best) < 0.15, key
-    shown = result["nearest_distance"]
-    assert shown.kind == "shown" and shown.value == 0 and shown.parts[1].value == 1.0
-    assert "NO evidence" in shown.reading
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ KEYS = {
     *TARGET,
 }
 ATTACKS = {
-    *("attribute_disclosure", "presence", "density_ratio", "nearest_distance"),
+    *("attribute_disclosure", "presence", "density_ratio"),
     *("singling_out", "linkability", "inference"),
 }
 

@@ -12,16 +12,15 @@ kernel of Gower's distance, as wide as people are apart.
 
 import math
 from functools import partial
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from tabsynth.evaluation.attacks.gower import STEPS, GowerSearch, gower_search, places
 from tabsynth.evaluation.attacks.nearest import in_chunks
-from tabsynth.evaluation.definitions import PEOPLE, PRIVACY, SHOWN, Definition
+from tabsynth.evaluation.definitions import PEOPLE, PRIVACY, Definition
 from tabsynth.evaluation.metric import Compared, Metric, Tables
-from tabsynth.evaluation.results import Z95, Estimate, difference_of_shares, mean_of_shares
+from tabsynth.evaluation.results import Z95, Estimate, difference_of_shares
 
 KERNEL = 0.001  # weight in a density of a row as far as people are from each other
 MAX_RADIUS = 5
@@ -51,19 +50,6 @@ DENSITY_RATIO = area_definition(
     caveat="Its reference is a quarter of the hold-out: a small hold-out does not detect small leaks.",
     source="van Breugel et al. 2023, arXiv:2302.12580",
 )
-NEAREST = Definition(
-    name="Distance to the nearest row",
-    keys=("nearest_distance",),
-    kind=SHOWN,
-    meaning="Mean number of attributes in which a training record differs from its nearest synthetic row.",
-    formula="mean over training records of min over synthetic rows of the number of unequal attributes",
-    range="0 to the number of columns",
-    better="neither",
-    reference="There is no best value.",
-    interval="The drawing of the training records",
-    caveat="This is not a privacy metric: a table can be far from everyone and leak everything.",
-    source="Ganev and De Cristofaro 2023, arXiv:2312.05114",
-)
 
 
 class Seen(NamedTuple):
@@ -81,7 +67,7 @@ class Seen(NamedTuple):
 def membership(
     tables: Tables, people: np.ndarray, controls: np.ndarray, rng: np.random.Generator
 ) -> list[Metric]:
-    """Return presence disclosure, density ratio, and nearest distances.
+    """Return presence disclosure and density ratio.
 
     Parameters
     ----------
@@ -104,7 +90,6 @@ def membership(
     return [
         _presence(proximities, len(people)),
         _ratio(proximities, reference_density, len(people)),
-        _nearest_distances(proximities, len(people), len(tables.sizes)),
     ]
 
 
@@ -197,32 +182,6 @@ def _ratio(proximities: Compared[Seen], reference_density: np.ndarray, n: int) -
 
     title = "Membership by density ratio (DOMIAS)"
     return Metric(DENSITY_RATIO, *proximities.map(score), title=title)
-
-
-def _nearest_distances(proximities: Compared[Seen], n: int, columns: int) -> Metric:
-    def score(proximity: Seen) -> tuple[Estimate, float, float, float]:
-        near = proximity.columns.astype(float)
-        mean = mean_of_shares(near[:n] / columns)
-        scaled = Estimate(columns * mean.value, columns * mean.low, columns * mean.high, mean.n)
-        return (
-            scaled,
-            float(near[n:].mean()),
-            float((near[:n] == 0).mean()),
-            float((near[n:] == 0).mean()),
-        )
-
-    figures = proximities.map(score)
-    parts = [
-        figures.part(name, itemgetter(i))
-        for i, name in (
-            (1, "mean distance of control records to the nearest row"),
-            (2, "share of training records that are rows of the table"),
-            (3, "share of control records that are rows of the table"),
-        )
-    ]
-    title = "Distance to the nearest row (no evidence of privacy)"
-    note = "It is NO evidence of privacy: a table can be far from everyone and leak all."
-    return Metric(NEAREST, *figures.map(itemgetter(0)), tuple(parts), title=title, note=note)
 
 
 def area(positive: np.ndarray, negative: np.ndarray) -> Estimate:

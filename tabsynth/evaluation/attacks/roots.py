@@ -31,7 +31,7 @@ def root_membership(
     rng: np.random.Generator,
     m: int = MAX_ATTACKED,
 ) -> list[Metric]:
-    """Return presence disclosure, density ratio and nearest distances, of roots; empty without four roots in the hold-out.
+    """Return presence disclosure and density ratio, of roots; empty without four roots in the hold-out.
 
     Parameters
     ----------
