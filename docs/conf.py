@@ -218,11 +218,6 @@ def guarantees(app: Any, what: str, name: str, obj: Any, options: Any, lines: li
         lines[:] = f"{title.rstrip()}\n\nNotes\n-----\n{section}{rest}".split("\n")
 
 
-def skip(app: Any, what: str, name: str, obj: Any, skipped: bool, options: Any) -> bool | None:
-    """Leave out methods of scikit-learn, such as ``get_params``."""
-    return True if str(getattr(obj, "__module__", "")).startswith("sklearn.") else None
-
-
 def defined() -> set[str]:
     """Return names that tabsynth defines anywhere: of modules, classes, functions, attributes and constants."""
     names = set()
@@ -273,7 +268,6 @@ def setup(app: Any) -> None:
     for language in ("csv", "pseudocode"):
         app.add_lexer(language, TextLexer)
     app.connect("source-read", read)
-    app.connect("autodoc-skip-member", skip)
     app.connect("missing-reference", reference)
     app.connect("autodoc-process-docstring", guarantees, priority=400)  # before numpydoc
     app.connect("build-finished", redirect)

@@ -98,6 +98,23 @@ def test_an_import_waits_for_nothing_that_it_does_not_use(statement: str) -> Non
     assert {"torch", "pandas", "scipy", "sklearn", "pyarrow"} & set(done.stdout.split()) == set()
 
 
+def test_a_fit_and_a_sample_import_nothing_that_takes_long_and_is_not_used() -> None:
+    """scikit-learn and torch's compiler take as long as the fit of a small table."""
+    code = """
+import sys, tabsynth
+from tabsynth.synthesizers import MargNetConfig
+table, schema = tabsynth.load_census()
+model = tabsynth.MargNet(schema, epsilon=1.0, config=MargNetConfig(steps=5)).fit(table[:200])
+model.sample(20)
+print(*sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, timeout=120, capture_output=True, text=True
+    )
+    slow = {"sklearn", "scipy.stats", "category_encoders", "torch._dynamo", "sympy"}
+    assert slow & set(done.stdout.split()) == set()
+
+
 def test_dir_lists_the_public_names_and_nothing_else() -> None:
     """In a new process, before and after a module was imported; submodules stay importable."""
     code = """

@@ -732,7 +732,9 @@ class MargNetFit:
             logs = p.detach().clamp_min(TINY).log_()
             weight = ENTROPY * self.entropy_share * entropy / len(self.layout.blocks)
             gradient.add_(logs, alpha=weight / self.components)
-        gradients = torch.autograd.grad(p, self.optimizer.parameters, gradient)
+        # The gradient of a number: where torch is given one of ``p``, it imports sympy.
+        slope = torch.dot(p.flatten(), gradient.flatten())
+        gradients = torch.autograd.grad(slope, self.optimizer.parameters)
         self.optimizer.step(gradients, rate)
 
     @property
