@@ -184,14 +184,12 @@ class Places:
     """The places of the rows of a batch: of a public number, each drawn at random.
 
     The rounding of a matrix product depends on its shape and on a row's place in it. Here neither depends on
-    how many rows there are: a batch has ``parts`` tensors of ``size`` rows, and what is not taken is blank.
+    how many rows there are: a batch has ``room`` for a public number of rows, and what is not taken is blank.
 
     Parameters
     ----------
     expected : float
         Expected number of rows, a public number. There are places for eight standard deviations more.
-    physical : int, optional
-        The most rows that go through a network at once.
     together : int
         The most rows that come together, of one unit: they take as many places as rows that come alone. Deviations
         are then √m as large, and units of m rows are taken in whole.
@@ -207,10 +205,8 @@ class Places:
     up to 0, of which rounding decides the sign.
     """
 
-    def __init__(self, expected: float, physical: int | None = None, together: int = 1) -> None:
+    def __init__(self, expected: float, together: int = 1) -> None:
         self.room = int(expected + 8 * (expected * together) ** 0.5) + 8 * together
-        self.size = self.room if physical is None else min(self.room, physical)
-        self.parts = math.ceil(self.room / self.size)
 
     def draw(self, count: int, bits: Bits) -> Tensor:
         """Return places of ``count`` rows, LongTensor of shape (count,)."""
@@ -219,8 +215,8 @@ class Places:
 
     def layout(self, picked: Tensor, places: Tensor) -> Tensor:
         """Return the row numbers by place, −1 where it is blank: LongTensor, a whole number of parts long."""
-        parts = max(self.parts, math.ceil(len(picked) / self.size))
-        filled = torch.full((parts * self.size,), -1, dtype=torch.int64)
+        parts = max(1, math.ceil(len(picked) / self.room))
+        filled = torch.full((parts * self.room,), -1, dtype=torch.int64)
         filled[places] = picked
         return filled
 
@@ -340,23 +336,18 @@ class StepConfig:
         q, the chance of a row to be in a batch; of a unit of several rows, with all of them.
     rule, radius : str, float or None
         ``dp-sgd``, ``dp-sat`` or ``bam``, with its radius (None: the rule's own).
-    physical_batch : int, optional
-        Rows at a time, where a whole batch does not fit in memory; at least the most rows of a unit.
     """
 
     count: int
     sampling_rate: float = 0.05
     rule: str = "dp-sgd"
     radius: float | None = None
-    physical_batch: int | None = None
 
     def __post_init__(self) -> None:
         """Check the values of the fields."""
         integer("step.count", self.count)
         in_range("step.sampling_rate", self.sampling_rate, 0, 1, low_open=True)
         self.step_rule()
-        if self.physical_batch is not None:
-            integer("step.physical_batch", self.physical_batch)
 
     def step_rule(self) -> StepRule:
         """Return the step rule, as :class:`PrivateStep` takes it."""
@@ -540,9 +531,6 @@ class Batches:
         weighted rows, near rate · Σ aᵢ.
     expected_rows : float, optional
         The expected number of rows in a batch; by default the divisor.
-    physical_batch : int, optional
-        Rows to go through the module at a time; a larger batch is accumulated. At least ``max_rows_per_unit``: a unit's
-        rows go through together. Each unit then has room for so many rows, and blank places take their time, too.
     max_rows_per_unit : int
         1 where each row is a unit.
     """
@@ -550,25 +538,12 @@ class Batches:
     rate: float
     expected_batch: float
     expected_rows: float | None = None
-    physical_batch: int | None = None
     max_rows_per_unit: int = 1
 
-    def __post_init__(self) -> None:
-        """Check the values of the fields."""
-        if self.physical_batch is not None and self.physical_batch < self.max_rows_per_unit:
-            raise ValueError("the rows of a unit go through the module together")
-
-    @property
-    def unit_slots(self) -> bool:
-        """True if places are those of units, each with room for all of its rows."""
-        return self.max_rows_per_unit > 1 and self.physical_batch is not None
-
     def places(self) -> Places:
-        """Return the places of the rows, or of the units, of a batch."""
+        """Return the places of the rows of a batch."""
         rows = self.expected_batch if self.expected_rows is None else self.expected_rows
-        if self.physical_batch is not None and self.unit_slots:
-            return Places(rows, self.physical_batch // self.max_rows_per_unit)
-        return Places(rows, self.physical_batch, self.max_rows_per_unit)
+        return Places(rows, self.max_rows_per_unit)
 
 
 class PrivateStep:
@@ -636,11 +611,9 @@ class PrivateStep:
         self.bounds = Bounds(clipping, self.clipper, sigma)
         self.table, self.account, self.generator = table, account, generator
         self.rate, self.expected_batch = rate, batches.expected_batch
-        self.physical_batch = batches.physical_batch
         self.noise = TensorNoise(keystream(generator) if bits is None else bits, generator)
         self._previous: list[Tensor] | None = None
-        self.unit_slots, self.places = batches.unit_slots, batches.places()
-        self.part_rows = self.places.size * (most_rows if self.unit_slots else 1)
+        self.places = batches.places()
         self._slots: Slots | None = None
         self._recorded: tuple[Terms, Captured] | None = None
 
@@ -685,7 +658,7 @@ class PrivateStep:
             return
         rows, parts = codes_of(private), parts_of(private)
         layout = self._layout(len(rows))
-        if self._in_place(rows) and len(layout) == self.places.size:
+        if self._in_place(rows) and len(layout) == self.places.room:
             gradient = self._replay(terms, rows, parts, layout)
         else:
             of_batch = None if parts is None else _laid_out(parts, layout)[0]
@@ -741,21 +714,9 @@ class PrivateStep:
     def _layout_of_units(self, rows: UnitRows) -> tuple[Tensor, UnitPlaces]:
         """Draw the rows of a Poisson batch of units by place, -1 where it is blank, and where each unit's rows are.
 
-        A batch that does not fit goes through the network at once, or in more parts if it goes in parts.
+        A batch that does not fit goes through the network at once.
         """
         trace = recorder()
-        if self.unit_slots:
-            if trace is not None and self.private:
-                units = trace.batch(rows.count, self.rate, self.generator)
-                slots = trace.places(self.places.room)
-            else:
-                units = poisson_sample(rows.count, self.rate, self.noise.bits)
-                slots = self.places.draw(len(units), self.noise.bits)
-            picked, counts = rows.of(units)
-            places = rows.places_in_slots(counts, slots)
-            layout = torch.full((len(self.places.layout(units, slots)) * rows.most,), -1)
-            layout[places] = picked
-            return layout, UnitPlaces.of(counts, places, len(layout), rows.most)
         if trace is not None and self.private:
             picked, counts = rows.of(trace.batch(rows.count, self.rate, self.generator))
             places = trace.places(self.places.room, counts)
@@ -776,15 +737,14 @@ class PrivateStep:
 
     def _in_place(self, rows: Tensor | CodedInputs) -> bool:
         """Return whether steps have one shape, so that they can be recorded: on CUDA."""
-        recordable = not self.physical_batch and len(rows) > 0
-        recordable = recordable and recorder() is None  # an audit's recorder looks into each step
-        return rows.device.type == "cuda" and recordable
+        # An audit's recorder looks into each step.
+        return rows.device.type == "cuda" and len(rows) > 0 and recorder() is None
 
     def _replay(
         self, terms: Terms, rows: Tensor | CodedInputs, parts: Tensor | None, layout: Tensor
     ) -> list[Tensor]:
         """Take a step on tensors that stay in place, recorded for the losses that it is called with."""
-        slots = self._slots = self._slots or Slots(self.places.size, rows.device)
+        slots = self._slots = self._slots or Slots(self.places.room, rows.device)
         slots.fill(layout)
         if self._recorded is None or not self._recorded[0].like(terms):
             copied = terms.copy()
@@ -813,7 +773,7 @@ class PrivateStep:
             return reference
         # A reference so large that its rounding would take much of the bound is not subtracted at all.
         bounds = self.bounds.now.double()
-        slack, _ = self.clipper.rounding(bounds, reference, self.part_rows)
+        slack, _ = self.clipper.rounding(bounds, reference, self.places.room)
         small = (slack <= MOST_ROUNDING * bounds).all()
         return [torch.where(small, r, torch.zeros_like(r)) for r in reference]
 
@@ -831,19 +791,16 @@ class PrivateStep:
         bounds: Tensor | float = math.inf
         if self.private:
             spare = self.bounds.noise_rounding()
-            if len(batch) > self.part_rows:
+            if len(batch) > self.places.room:
                 spare += PARTS * len(batch)
             bounds = self.bounds.now.double() * (1 - spare)
-        whole_batch = units is not None and not self.unit_slots
-        size = max(1, len(batch)) if whole_batch else self.part_rows
-        count = len(keep.split(size))
-        shares = [None] * count if parts is None else parts.split(size)
-        of_units = [None] * count if units is None else units.split(size)
+        if units is not None:
+            return self.clipper.clipped_sum(losses, batch, bounds, reference, keep, parts, units)
+        size = self.places.room
+        shares = [None] * len(keep.split(size)) if parts is None else parts.split(size)
         total: Total | None = None
-        for part, here, share, unit in zip(
-            batch.split(size), keep.split(size), shares, of_units, strict=True
-        ):
-            sums = self.clipper.clipped_sum(losses, part, bounds, reference, here, share, unit)
+        for part, here, share in zip(batch.split(size), keep.split(size), shares, strict=True):
+            sums = self.clipper.clipped_sum(losses, part, bounds, reference, here, share)
             if total is None:
                 total = Total(sums)
             else:

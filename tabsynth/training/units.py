@@ -52,11 +52,6 @@ class UnitRows:
         unit = torch.repeat_interleave(torch.arange(len(picked)), counts)
         return self._order[self._starts[picked][unit] + _ranks(counts, unit)], counts
 
-    def places_in_slots(self, counts: Tensor, slots: Tensor) -> Tensor:
-        """Return places of the rows of units, unit by unit, where each unit has a slot of ``most`` places; shape (rows,)."""
-        unit = torch.repeat_interleave(torch.arange(len(counts)), counts)
-        return slots[unit] * self.most + _ranks(counts, unit)
-
 
 def _ranks(counts: Tensor, unit: Tensor) -> Tensor:
     """Return the number of each row within its unit, shape (rows,)."""
@@ -92,20 +87,6 @@ class UnitPlaces:
             present = torch.nonzero(ranks + ahead < counts[unit]).squeeze(1)
             later[ahead - 1, places[present]] = places[present + ahead]
         return cls(members, later)
-
-    def split(self, size: int) -> list["UnitPlaces"]:
-        """Return the places in each part of so many, where all rows of a unit are in one part."""
-        out = []
-        for start in range(0, len(self.members), size):
-            members, later = (
-                torch.where(at < 0, at, at - start)
-                for at in (
-                    self.members[start : start + size],
-                    self.later[:, start : start + size],
-                )
-            )
-            out.append(UnitPlaces(members, later))
-        return out
 
     def to(self, device: torch.device) -> "UnitPlaces":
         """Return the same on a device."""

@@ -108,7 +108,6 @@ def test_it_learns_that_columns_agree(name: str) -> None:
         {"betas": (0.5, 0.9)},
         {"penalty__hidden": 1},
         {"critic": GeneratorConfig()},
-        *({"step__physical_batch": v} for v in (0, 1.5)),
         *({"warm_start_steps": v} for v in (-1, 1.5)),
         *({"generator__pair_anchor": v} for v in (-1, math.inf)),
     ],

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from fitted_tables import SCHEMA, coder, frame, small, small_acgan, small_dpgan, small_pate, wgan
+from fitted_tables import SCHEMA, frame, small, small_acgan, small_dpgan, small_pate
 
 from tabsynth import Schema
 from tabsynth.errors import InputError
@@ -81,8 +81,6 @@ def test_counts_of_rows_have_the_noise_of_a_unit() -> None:
 @pytest.mark.parametrize(
     ("model", "what"),
     [
-        (small(schema(), config=wgan(step__physical_batch=2)), "physical_batch"),
-        (small(schema(), autoencoder_config=coder(step__physical_batch=2)), "physical_batch"),
         (small(schema(MOST_ROWS + 1)), "max_rows_per_unit"),
         (small_pate(schema(MOST_ROWS + 1), autoencoder="dp-sgd"), "max_rows_per_unit"),
     ],
@@ -95,25 +93,8 @@ def test_what_private_steps_cannot_do_is_refused(model: Synthesizer, what: str) 
 
 
 def test_what_needs_no_private_step_takes_more_rows() -> None:
-    """Teachers do; and units may go through a network in parts."""
+    """Teachers do."""
     small_pate(schema(MOST_ROWS + 1)).plan(estimate_time=False)
-    small(schema(), config=wgan(step__physical_batch=MOST)).plan(estimate_time=False)
-    small(schema(1), config=wgan(step__physical_batch=5)).plan(estimate_time=False)
-
-
-@pytest.mark.slow
-def test_a_physical_batch_changes_nothing() -> None:
-    """Units that go through in parts, or at once: the same fit up to rounding."""
-    config = {"clipping__bound": "fixed", "penalty": 1e-9}
-    fits = [
-        small_dpgan(
-            schema(), config={**config, "step__physical_batch": size}, rows=60, random_state=1
-        )
-        for size in (None, 7)
-    ]
-    one, other = (model.set_params(epsilon=math.inf).fit(visits()) for model in fits)
-    for name, weight in one.model_.weights().items():
-        torch.testing.assert_close(weight, other.model_.weights()[name], rtol=1e-3, atol=1e-4)
 
 
 def test_a_trial_of_made_up_rows_takes_units() -> None:

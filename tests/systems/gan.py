@@ -70,7 +70,6 @@ GAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "dp-gan, autoencoder": {"autoencoder": "dp-sgd"},
     "dp-gan, clusters": {"variant": "advanced-clusters"},
     "dp-gan, rows declared": {"rows": 500},
-    "dp-gan, batches in parts": {"config": {"step__physical_batch": 5}},
     "dp-gan, bam": {"step_rule": "bam"},
     "dp-gan, basic by bam": {"variant": "basic", "step_rule": "bam"},
     "dp-gan, dp-sat": {"step_rule": "dp-sat"},
@@ -80,7 +79,6 @@ GAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "dp-gan, base-3 codes, public autoencoder": {**PUBLIC, "network_encoding": "base-3"},
     "dp-gan, unit": {"unit": 2},
     "dp-gan, unit, basic": {"unit": 3, "variant": "basic"},
-    "dp-gan, unit, batches in parts": {"unit": 2, "config": {"step__physical_batch": 5}},
     # Of the variant's configuration: neither counts nor a generator that starts from them.
     "dp-gan, weights, basic": {
         **{"weight": 1.5, "variant": "basic", "config": {"start_from_counts": False}},

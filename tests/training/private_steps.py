@@ -31,7 +31,6 @@ def engine(
     expected_batch: float = 10.0,
     seed: int = 0,
     rule: StepRule | None = None,
-    physical_batch: int | None = None,
     **clipping: Any,
 ) -> tuple[PrivateStep, Account, PrivateTable[Tensor]]:
     ledger = Ledger(math.inf, 1e-5)
@@ -41,7 +40,7 @@ def engine(
         module,
         table=table,
         account=account,
-        batches=Batches(rate=rate, expected_batch=expected_batch, physical_batch=physical_batch),
+        batches=Batches(rate=rate, expected_batch=expected_batch),
         generator=torch.Generator().manual_seed(seed),
         rule=rule,
         clipping=Clipping(max_norm=max_norm, **clipping),
@@ -74,7 +73,7 @@ def clipped_rows(
         sizes = [p.numel() for p in step.clipper.parameters]
         parts = zip(reference[0].split(sizes), step.clipper.parameters, strict=True)
         reference = [part.view_as(p) for part, p in parts]
-    slack, _ = step.clipper.rounding(bounds, reference, step.places.size)
+    slack, _ = step.clipper.rounding(bounds, reference, step.places.room)
     large = 0 if reference is None else sum(r.norm() for r in reference)
     assert (slack <= 1e-8 * (bounds + large)).all()
     entries = group_of_entries(step.clipper.module, step.clipper.groups)

@@ -175,33 +175,6 @@ def test_a_bad_row_does_not_spoil_a_step(rule: str, loss: str, grouping: str) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("physical", [1, 4, 9, 30, 64])
-def test_a_batch_that_does_not_fit_is_accumulated(physical: int, rule: str) -> None:
-    """Parts of any size give the sum of the whole, with the noise of one draw, and one charge."""
-    public, rows, result = normal_rows(5, "scores", 1), normal_rows(30, "scores", 2), []
-    for size in (None, physical):
-        module = drawn(plain("tanh"), 0)
-        step, account, table = engine(
-            module,
-            rows,
-            SubsampledGaussian(noise_multiplier=1.0, sampling_rate=0.6),
-            rate=0.6,
-            rule=RULES[rule],
-            grouping="weight-bias",
-            physical_batch=size,
-        )
-        seen: list[int] = []
-        for _ in range(3):
-            step.gradient(lambda m, x: seen.append(len(x)) or minus_scores(m, x), public)  # type: ignore[func-returns-value]  # noqa: B023
-        assert account.spent == table.reads == 3
-        assert size is None or max(seen) <= max(size, len(public))
-        result.append((grads(module), step.bounds.now.numpy().copy()))
-    np.testing.assert_allclose(result[0][0], result[1][0], rtol=1e-10, atol=1e-13)
-    np.testing.assert_allclose(result[0][1], result[1][1], rtol=1e-12)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

@@ -299,13 +299,12 @@ def test_what_the_noise_reads_is_covered() -> None:
 @settings(max_examples=60, deadline=None)
 @given(
     expected=st.floats(0, 300),
-    physical=st.none() | st.integers(1, 400),
     count=st.integers(0, 500),
     seed=st.integers(0, 2**31),
 )
-def test_places(expected: float, physical: int | None, count: int, seed: int) -> None:
+def test_places(expected: float, count: int, seed: int) -> None:
     """Every row has a place of its own; shapes are public until a batch does not fit."""
-    places = Places(expected, physical)
+    places = Places(expected)
     bits = keystream(torch.Generator().manual_seed(seed))
     picked = torch.arange(1000, 1000 + count)
     drawn = places.draw(count, bits)
@@ -313,9 +312,8 @@ def test_places(expected: float, physical: int | None, count: int, seed: int) ->
     assert sorted(holdout[holdout >= 0].tolist()) == picked.tolist()
     assert torch.equal(holdout[drawn], picked)
     if count <= places.room:
-        assert len(holdout) == places.parts * places.size
-    assert len(holdout) % places.size == 0
-    assert physical is None or places.size <= physical
+        assert len(holdout) == places.room
+    assert len(holdout) % places.room == 0
 
 
 def test_places_are_drawn_uniformly() -> None:

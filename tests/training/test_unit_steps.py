@@ -233,7 +233,6 @@ def unit_step(
     rule: str = "dp-sgd",
     expected_batch: float = 10.0,
     seed: int = 0,
-    physical: int | None = None,
     **clipping: object,
 ) -> PrivateStep:
     ledger = Ledger(math.inf, 1e-5)
@@ -244,7 +243,6 @@ def unit_step(
         batches=Batches(
             rate=rate,
             expected_batch=expected_batch,
-            physical_batch=physical,
             max_rows_per_unit=most,
         ),
         generator=torch.Generator().manual_seed(seed),
@@ -255,10 +253,7 @@ def unit_step(
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("expected", [10.0, 0.1])  # a batch that fits, and one that does not
-@pytest.mark.parametrize("physical", [None, 7, 20])  # rows at a time; a unit has up to 6
-def test_a_step_is_the_clipped_sum_of_units(
-    rule: str, expected: float, physical: int | None
-) -> None:
+def test_a_step_is_the_clipped_sum_of_units(rule: str, expected: float) -> None:
     """R2, R5: Σ clip(Σⱼ (gⱼ − r)) over the expected number of rows, whatever the order of the table."""
     module = drawn(plain("tanh"), 0)
     public, rows = normal_rows(11, "scores", 1), normal_rows(60, "scores", 2, 3.0)
@@ -272,17 +267,9 @@ def test_a_step_is_the_clipped_sum_of_units(
         most=most,
         rule=rule,
         expected_batch=expected,
-        physical=physical,
         max_norm=0.7,
         bound="public",
     )
-    if physical is not None:
-        layout, where = step._layout_of_units(step.table.read(step.account))
-        assert len(layout) % step.part_rows == 0 and most <= step.part_rows <= physical
-        assert len(layout) > step.part_rows and (layout >= 0).sum() == 60
-        members = where.members[where.members[:, 0] >= 0]
-        same = (members // step.part_rows) == (members[:, :1] // step.part_rows)
-        assert (same | (members < 0)).all()  # all rows of a unit are in one part
     step.gradient(scores, public)
     mean = row_gradients(module, scores, public, step.clipper.ascent).mean(0)
     apart = row_gradients(module, scores, rows, step.clipper.ascent) - mean
@@ -293,10 +280,10 @@ def test_a_step_is_the_clipped_sum_of_units(
 
 
 def test_a_unit_more_changes_no_place_and_one_part() -> None:
-    """R2: in parts as at once, each unit has the places that were drawn for it."""
+    """R2: each unit has the places that were drawn for it."""
     module = drawn(plain("tanh"), 0)
     rows, units = normal_rows(10, "scores", 2, 3.0), np.repeat(np.arange(5), [1, 3, 2, 3, 1])
-    given = {"most": 3, "physical": 6, "max_norm": 0.5}
+    given = {"most": 3, "max_norm": 0.5}
     step = unit_step(module, rows, units.astype(np.uint64), Gaussian(noise_multiplier=1.0), **given)
     layout, where = step._layout_of_units(step.table.read(step.account))
     batch = rows[layout.clamp_min(0)]
@@ -308,8 +295,6 @@ def test_a_unit_more_changes_no_place_and_one_part() -> None:
         own = clip_rows(unit_sums(row_gradients(module, scores, rows), COUNTS), torch.tensor([0.5]))
         torch.testing.assert_close(moved, own[unit], rtol=1e-6, atol=1e-9)
         assert moved.norm() <= 0.5
-    with pytest.raises(ValueError, match="together"):
-        unit_step(module, rows, units, Gaussian(noise_multiplier=1.0), most=3, physical=2)
 
 
 def test_units_are_sampled_whole_at_the_rate_of_the_account() -> None:

@@ -58,8 +58,7 @@ def test_parts_are_weights_over_the_cap_in_exact_steps() -> None:
     assert ((inputs.parts / PARTS_STEP) % 1 == 0).all() and inputs.parts.max() == 1
 
 
-@pytest.mark.parametrize("physical", [None, 7])
-def test_a_step_is_a_weighted_mean_over_the_expected_parts(physical: int | None) -> None:
+def test_a_step_is_a_weighted_mean_over_the_expected_parts() -> None:
     """With all rows in the batch, a bound that cuts nothing and no noise to speak of."""
     rng = torch.Generator().manual_seed(0)
     rows = torch.randn(30, 6, generator=rng, dtype=torch.float64)
@@ -76,7 +75,6 @@ def test_a_step_is_a_weighted_mean_over_the_expected_parts(physical: int | None)
             rate=1.0,
             expected_batch=float(inputs.parts.sum()),
             expected_rows=30.0,
-            physical_batch=physical,
         ),
         generator=rng,
         clipping=Clipping(max_norm=1e3),

@@ -45,7 +45,7 @@ AUTOENCODER_OF_0_2: dict[str, str | None] = {
     "steps": "step__count",
     "step_rule": "step__rule",
     "radius": "step__radius",
-    "physical_batch": "step__physical_batch",
+    "physical_batch": None,
     "optimizer": None,
 }
 

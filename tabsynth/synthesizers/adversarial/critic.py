@@ -62,7 +62,7 @@ CRITIC_OF_0_2: dict[str, str | None] = {
     "sampling_rate": "step__sampling_rate",
     "step_rule": "step__rule",
     "radius": "step__radius",
-    "physical_batch": "step__physical_batch",
+    "physical_batch": None,
     "max_norm": "clipping__max_norm",
     "bound": "clipping__bound",
     "statistic": "clipping__statistic",

@@ -532,7 +532,6 @@ class TrainingContext:
                 rate=rate,
                 expected_batch=batch if self.total is None else max(1.0, rate * self.total),
                 expected_rows=batch,
-                physical_batch=config.physical_batch,
                 max_rows_per_unit=self.max_rows_per_unit,
             ),
             generator=rng,

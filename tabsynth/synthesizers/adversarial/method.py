@@ -264,14 +264,6 @@ class NetworksMethod(TableMethod):
         max_rows, stepped = self.schema.design.rows, self.learning.private_steps()
         if self._private_autoencoder is not None:
             stepped = [*stepped, self.autoencoder.step]
-        smallest_batch = min(
-            (c.physical_batch for c in stepped if c.physical_batch is not None), default=max_rows
-        )
-        if smallest_batch < max_rows:
-            raise InputError(
-                f"The rows of a unit go through a network together: physical_batch must be max_rows_per_unit={max_rows} at least,"
-                f" got {smallest_batch}; raise it, or leave it out."
-            )
         if stepped and max_rows > MOST_ROWS:
             raise InputError(
                 f"Private steps take max_rows_per_unit of at most {MOST_ROWS}, got {max_rows:,}; lower it, or fit margnet."
