@@ -53,11 +53,6 @@ class Guard:
         return f"{self.origin}/?token={self.token}"
 
     @property
-    def has_browser(self) -> bool:
-        """True once a browser has come with the token."""
-        return self._value is not None
-
-    @property
     def headers(self) -> list[tuple[bytes, bytes]]:
         """The headers of every response."""
         # NiceGUI compiles its templates in the browser, which needs inline scripts and eval.

@@ -313,11 +313,6 @@ class Schema:
         """The part of one unit that is used, which a certificate states for all its charges."""
         return self.design
 
-    @property
-    def identifiers(self) -> tuple[str, ...]:
-        """The columns that are declared to identify people or records."""
-        return tuple(column.name for column in self.columns if column.kind == "identifier")
-
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
         """The rules that ``constraints`` declares."""
