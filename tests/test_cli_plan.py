@@ -27,7 +27,7 @@ def test_labels_are_told():
     """What a budget affords, and what the method makes of it."""
     text = told(*PATE)
     rows = [line.split() for line in text.splitlines()]
-    assert ["1,907", "10", "289.8", "8,063", "5,133", "1,297"] in rows
+    assert ["1,907", "10", "289.8", "8,063"] in rows
     assert "0.95 if 0.75 agree" in text and "1,907 teachers of 10 rows" in text
     own = PATEGAN(make_schema(), epsilon=1.0, rows=19_077).plan(estimate_time=False)
     assert str(own) in text

@@ -339,21 +339,18 @@ def _print_labels(plan: "LabelPlan", fit_plan: "Plan") -> None:
         f" {plan.rows:,} declared rows."
     )
     say_table(
-        ("teachers", "rows per teacher", "noise", "labels", "Gaussian RDP", "Laplace bound"),
+        ("teachers", "rows per teacher", "noise", "labels"),
         [
             (
                 f"{x.teachers:,}",
                 f"{x.rows_each:,}",
                 f"{x.noise:.4g}",
-                *(f"{n:,}" for n in (x.labels, x.labels_by_gaussian, x.labels_by_laplace)),
+                f"{x.labels:,}",
             )
             for x in plan.grid
         ],
     )
-    say(
-        "noise: standard deviation, in votes; labels: by exact binary accounting, by RDP of the Gaussian mechanism,"
-        " and by the paper's bound for Laplace noise on each of the two counts"
-    )
+    say("noise: standard deviation, in votes; labels: by exact binary accounting")
     say(
         f"share of correct labels by the share of teachers that agree: {_agreement_text(plan.right)}"
     )

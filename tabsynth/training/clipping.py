@@ -460,7 +460,6 @@ def cluster_groups(norms: Sequence[float], clusters: int) -> list[int]:
 
 
 BOUNDS = ("fixed", "public")
-STATISTICS = ("median", "mean")
 # Norms below 1e-23 square to 0 in float32: under so small a bound a row would be left whole by mistake.
 LEAST_BOUND = 1e-12
 
@@ -472,15 +471,14 @@ class Clipping:
     Attributes
     ----------
     max_norm : float
-        C, the bound of one row in each group. With ``bound="public"`` it is in units of the
-        ``statistic`` of public rows' norms in that group.
+        C, the bound of one row in each group. With ``bound="public"`` it is in units of the median of public rows' norms
+        in that group.
     bound : {"fixed", "public"}
         ``public``: follows the gradient norms of public or generated rows, step by step, at no cost.
     grouping : {"flat", "weight-bias", "clusters"}
         Parameters that share a bound: all; each weight, and all biases; or those whose gradients on
         public rows are of a size, merged until ``clusters`` are left.
     clusters : int
-    statistic : {"median", "mean"}
     centred : bool
         Whether the mean gradient of public rows is subtracted from each private row's before the clip.
     """
@@ -489,7 +487,6 @@ class Clipping:
     bound: str = "fixed"
     grouping: str = "flat"
     clusters: int = 3
-    statistic: str = "median"
     centred: bool = True
 
     def __post_init__(self) -> None:
@@ -498,7 +495,6 @@ class Clipping:
         in_range("max_norm", self.max_norm, LEAST_BOUND, math.inf)
         one_of("bound", self.bound, BOUNDS)
         one_of("grouping", self.grouping, GROUPINGS)
-        one_of("statistic", self.statistic, STATISTICS)
         integer("clusters", self.clusters)
 
     def facts(self, module: nn.Module, stand_ins: str = "public rows") -> JsonObject:
@@ -516,7 +512,7 @@ class Clipping:
         """
         groups = group_count(self.grouping, self.clusters, module)
         units = {
-            "public": f"{self.statistic} gradient norm of {stand_ins} at each step",
+            "public": f"median gradient norm of {stand_ins} at each step",
             "fixed": "gradient norm",
         }
         each = ", group by group" if groups > 1 and self.bound != "fixed" else ""
@@ -570,9 +566,7 @@ class Bounds:
     def follow(self, norms: Tensor) -> None:
         """Return bounds from the norms of public rows, shape (m, G)."""
         if self.clipping.bound == "public":
-            typical = (
-                norms.median(0).values if self.clipping.statistic == "median" else norms.mean(0)
-            )
+            typical = norms.median(0).values
             self.now.copy_((self.clipping.max_norm * typical).clamp_min(LEAST_BOUND))
 
     def noise_rounding(self) -> float:

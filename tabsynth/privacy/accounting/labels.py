@@ -11,8 +11,6 @@ from tabsynth.errors import InputError
 from tabsynth.privacy.accounting import accountants as renyi
 from tabsynth.privacy.accounting.mechanisms import (
     EXACT_BINARY,
-    GAUSSIAN,
-    LAPLACE,
     MOST_TEACHERS,
     NoisyVote,
 )
@@ -45,21 +43,14 @@ class Labels:
     teachers, rows_each : int
     noise : float
         s, the standard deviation of the Gaussian on the count of votes, in votes.
-    labels, labels_by_gaussian : int
-        Labels within the budget at that noise, by exact binary accounting and by the Gaussian's RDP.
-    laplace_noise : float
-        The scale of the Laplace noise, on each of the two counts, that flips as many answers.
-    labels_by_laplace : int
-        Labels within the budget at that noise, by the paper's data-independent bound.
+    labels : int
+        Labels within the budget at that noise, by exact binary accounting.
     """
 
     teachers: int
     rows_each: int
     noise: float
     labels: int
-    labels_by_gaussian: int
-    laplace_noise: float
-    labels_by_laplace: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,23 +157,12 @@ def _labels(
     rows: int, teachers: int, epsilon: float, delta: float, consensus: float, flips: float
 ) -> Labels:
     noise = noise_for(teachers, consensus, flips, EXACT_BINARY)
-    scale = noise_for(teachers, consensus, flips, LAPLACE)
-    exact, gaussian, laplace = (
-        renyi.most_uses(
-            renyi.vote_curve(NoisyVote(noise=size, teachers=teachers, accounting=accounting)),
-            epsilon,
-            delta,
-        )
-        for accounting, size in ((EXACT_BINARY, noise), (GAUSSIAN, noise), (LAPLACE, scale))
-    )
+    curve = renyi.vote_curve(NoisyVote(noise=noise, teachers=teachers, accounting=EXACT_BINARY))
     return Labels(
         teachers=teachers,
         rows_each=rows // teachers,
         noise=noise,
-        labels=exact,
-        labels_by_gaussian=gaussian,
-        laplace_noise=scale,
-        labels_by_laplace=laplace,
+        labels=renyi.most_uses(curve, epsilon, delta),
     )
 
 

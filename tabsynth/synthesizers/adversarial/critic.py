@@ -65,7 +65,7 @@ CRITIC_OF_0_2: dict[str, str | None] = {
     "physical_batch": None,
     "max_norm": "clipping__max_norm",
     "bound": "clipping__bound",
-    "statistic": "clipping__statistic",
+    "statistic": None,
     "grouping": "clipping__grouping",
     "clusters": "clipping__clusters",
     "centred": "clipping__centred",

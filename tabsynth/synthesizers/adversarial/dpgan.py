@@ -19,7 +19,7 @@ NOTE[DIFF] Without a public table, stand-ins are generated rows or those of a ta
 before. In ``advanced`` real rows are set against them before the clip, see
 :mod:`tabsynth.synthesizers.adversarial.critic`; ``basic`` pairs each with one generated row, as the box does.
 NOTE[DIFF] A group's bound is half the *median* of its gradient norms on public rows, as in our DP-WGAN; the
-authors' code takes their mean, which is ``max_norm=1.0, statistic="mean"``. Noise grows with the bound, but
+authors' code takes their mean. Noise grows with the bound, but
 Adam takes the scale back: on the census table neither is clearly better (``reports/gans``).
 NOTE[DIFF] ``advanced`` starts from noisy one-way counts, holds to them and averages the generator's
 weights, as our DP-WGAN does.
