@@ -239,8 +239,8 @@ def _numbers(texts: pd.Series, name: str, decimal: str | None) -> pd.Series:
         return texts
     numbers = pd.Series(numbers_of(texts, (), decimal or "."), texts.index, name=texts.name)
     fractions = without_marks(counts, decimal, 0.0)
-    whole = not any(fractions[form] for form in (*DECIMALS, REAL))
-    return numbers.astype("int64") if whole else numbers
+    is_whole = not any(fractions[form] for form in (*DECIMALS, REAL))
+    return numbers.astype("int64") if is_whole else numbers
 
 
 # By kind: a column from a table's column; None where its values are not of the kind. The last one is tried first.

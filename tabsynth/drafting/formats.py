@@ -118,9 +118,9 @@ def if_clear(count: float, clear: float) -> float:
 def without_times(counts: Mapping[str, float]) -> dict[str, float]:
     """Return numbers of rows by format with those of whole numbers that may be dates as what they are besides."""
     out = dict(counts)
-    for name, known in TIME_CLASSES.items():
-        if known.formats[0].of_numbers:
-            out[LONG_WHOLE if known.formats[0].layout in _LONG_TIMES else WHOLE] += out.pop(
+    for name, times in TIME_CLASSES.items():
+        if times.formats[0].of_numbers:
+            out[LONG_WHOLE if times.formats[0].layout in _LONG_TIMES else WHOLE] += out.pop(
                 name, 0.0
             )
     return out

@@ -162,8 +162,8 @@ def identifying_categories(name: str, categories: Sequence[object], other: objec
     times = Counter(time_class(text.strip()[:LOOKED_AT]) or "" for text in texts)
     if (reason := reason_of_times(times)) is not None:
         return reason
-    for look, least in _LEAST_SHARES.items():
-        if looks[look] >= least * len(texts) and (look != NAMES or len(texts) > NAMES_FROM):
+    for look, least_share in _LEAST_SHARES.items():
+        if looks[look] >= least_share * len(texts) and (look != NAMES or len(texts) > NAMES_FROM):
             return f"its values look like {look}"
     return None
 

@@ -37,7 +37,7 @@ class KnownTexts:
 
     def __init__(self, column: str, nulls: Collection[str]) -> None:
         self._sets = catalogue().sets_of(column, nulls)
-        self.texts = [*dict.fromkeys(text for known in self._sets for text in known.texts)]
+        self.texts = [*dict.fromkeys(text for value_set in self._sets for text in value_set.texts)]
         self._sums = CombinedSums(len(self.texts))
 
     @cached_property
@@ -55,44 +55,46 @@ class KnownTexts:
 
     def learn(self, sums: np.ndarray, std: float, released: Collection[str]) -> list[str]:
         """Return texts that are released by noisy sums of one round, of rows whose text is not among those ``released`` before."""
-        asked = np.array([text not in released for text in self.texts])
-        self._sums.add(sums[asked], std, asked)
+        is_asked = np.array([text not in released for text in self.texts])
+        self._sums.add(sums[is_asked], std, is_asked)
         scores = self._scores
-        clear = asked & (scores > FAR)
-        for known in self._sets:
-            places = [self._places[text] for text in known.texts]
+        clear = is_asked & (scores > FAR)
+        for value_set in self._sets:
+            places = [self._places[text] for text in value_set.texts]
             together = scores[places].sum() / np.sqrt(len(places))
             if together > FAR and scores[places].min() > TOGETHER:
-                clear[places] = asked[places]
+                clear[places] = is_asked[places]
         return [self.texts[i] for i in sorted(np.flatnonzero(clear), key=lambda i: -scores[i])]
 
     def completion(self, released: Collection[str]) -> list[str]:
         """Return the texts that complete those that are released, if all of these are of one set."""
-        known = self._set_of(released)
-        if known is None:
+        value_set = self._set_of(released)
+        if value_set is None:
             return []
         scores = self._scores
-        missing = [text for text in known.texts if text not in released]
+        missing = [text for text in value_set.texts if text not in released]
         likely = [text for text in missing if scores[self._places[text]] > LIKELY]
-        return missing if len(missing) == 1 and self._may_be(missing[0], known) else likely
+        return missing if len(missing) == 1 and self._may_be(missing[0], value_set) else likely
 
-    def _may_be(self, text: str, known: ValueSet) -> bool:
+    def _may_be(self, text: str, value_set: ValueSet) -> bool:
         """Return whether more than few of the rows with texts of a set may have this one."""
         estimates, place = self._sums.estimates, self._places[text]
-        most = estimates[place] + LIKELY * self._sums.deviations[place]
-        rows = sum(float(estimates[self._places[other]]) for other in known.texts)
-        return bool(most > FEW * rows)
+        upper = estimates[place] + LIKELY * self._sums.deviations[place]
+        rows = sum(float(estimates[self._places[other]]) for other in value_set.texts)
+        return bool(upper > FEW * rows)
 
     def _set_of(self, released: Collection[str]) -> ValueSet | None:
         """Return the set with all released texts, but those beside any set, whose texts are likeliest together."""
         answers = {*released} - catalogue().no_answer
         scores = self._scores - LIKELY
-        holding = [known for known in self._sets if {*known.texts}.issuperset(answers)]
-        sums = [scores[[self._places[text] for text in known.texts]].sum() for known in holding]
+        holding = [value_set for value_set in self._sets if {*value_set.texts}.issuperset(answers)]
+        sums = [
+            scores[[self._places[text] for text in value_set.texts]].sum() for value_set in holding
+        ]
         return holding[int(np.argmax(sums))] if holding and answers else None
 
     def name_of(self, text: str, released: Collection[str]) -> str | None:
         """Return the name of the set that a released text is from; None for texts of no set."""
-        known = self._set_of({text, *released})
-        known = known or next((each for each in self._sets if text in each.texts), None)
-        return known.name if known is not None and text in known.texts else None
+        value_set = self._set_of({text, *released})
+        value_set = value_set or next((each for each in self._sets if text in each.texts), None)
+        return value_set.name if value_set is not None and text in value_set.texts else None

@@ -54,14 +54,10 @@ def draft_numeric(source: DraftSource) -> Column | None:
     has_sign = source.format != "{}" and step is not None
     if codes and not has_sign and (not counted or named_for_codes(source.name)):
         return None
-    if (
-        source.leave_out
-        and not has_sign
-        and decimals == 0
-        and are_record_numbers(different, len(values))
-    ):
+    may_number_records = source.leave_out and decimals == 0 and not has_sign
+    if may_number_records and are_record_numbers(different, len(values)):
         raise LeftOut(RECORD_NUMBERS)
-    if source.leave_out and decimals == 0 and high - low > MAX_STEPS:
+    if may_number_records and high - low > MAX_STEPS:
         raise LeftOut("its whole numbers have too many digits")
     if len(values) < 2 * min_count and min_count > 1:
         raise LeftOut(f"fewer than {2 * min_count} rows have a value")
@@ -72,11 +68,11 @@ def draft_numeric(source: DraftSource) -> Column | None:
     hint = catalogue().hint_of(source.name) if min_count > 1 else None
     public: JsonObject = {}
     if hint is not None and hint.limits is not None:
-        least, most = hint.limits
-        if low < least <= high and (values < least).sum() < min_count:
-            public["low"] = low = least
-        if low <= most < high and (values > most).sum() < min_count:
-            public["high"] = high = most
+        lowest, highest = hint.limits
+        if low < lowest <= high and (values < lowest).sum() < min_count:
+            public["low"] = low = lowest
+        if low <= highest < high and (values > highest).sum() < min_count:
+            public["high"] = high = highest
     inside = np.clip(values, low, high)
     breaks = _draft_breaks(inside, low, high, step, min_count) if math.isfinite(high - low) else ()
     steps = 0 if step is None or breaks else step_count(low, high, step)

@@ -123,8 +123,8 @@ class Partition:
             self.edges = np.insert(self.edges, cell + 1, starts)
             number = len(starts) + 1
             self.asked = _with_parts(self.asked, cell, np.ones(number, dtype=bool))
-            for known in (self._known, self._aside):
-                known.weighted = _with_parts(known.weighted, cell, np.zeros((2, number)))
+            for sums in (self._known, self._aside):
+                sums.weighted = _with_parts(sums.weighted, cell, np.zeros((2, number)))
 
     def learn(self, sums: np.ndarray, std: float) -> None:
         """Take noisy sums of the cells that were asked for, with noise of one standard deviation."""

@@ -438,8 +438,8 @@ class _Draft:
         """Release noisy numbers of rows whose value was not released, for columns that may have such rows."""
 
         def questions(columns: Mapping[str, Distinct]) -> list[Question]:
-            asked = (draft.rest(columns[name]) for name, draft in drafts.items())
-            return [question for question in asked if question is not None]
+            questions_of_drafts = (draft.rest(columns[name]) for name, draft in drafts.items())
+            return [question for question in questions_of_drafts if question is not None]
 
         mechanism = self._budget.mechanism(REST_SHARE)
         purpose = "schema: values that are not released"
@@ -448,11 +448,11 @@ class _Draft:
         total = sum(float(noisy[0]) for _, noisy in counts)
         divisor = max(1.0, total / max((draft.rows for draft in drafts.values()), default=1.0))
         for question, noisy in counts:
-            rest = float(noisy[0])
-            most = math.sqrt(len(counts)) * (max(0.0, rest) + LIMIT * std)
-            draft, is_clear = drafts[question.column], rest > CLEAR * std
-            share = _share_interval(rest, std, math.sqrt(len(counts)), total, draft)
-            draft.learn_rest(Rest(rest * divisor, std * divisor, most, is_clear, share), purpose)
+            weight = float(noisy[0])
+            upper = math.sqrt(len(counts)) * (max(0.0, weight) + LIMIT * std)
+            draft, is_clear = drafts[question.column], weight > CLEAR * std
+            share = _share_interval(weight, std, math.sqrt(len(counts)), total, draft)
+            draft.learn_rest(Rest(weight * divisor, std * divisor, upper, is_clear, share), purpose)
 
     def _different(self, drafts: Mapping[str, ColumnDraft]) -> bool:
         """Release how many different values some columns have; return whether there are such columns.
@@ -555,7 +555,7 @@ class _Draft:
 
 
 def _share_interval(
-    rest: float, std: float, largest_root: float, total: float, draft: ColumnDraft
+    weight: float, std: float, largest_root: float, total: float, draft: ColumnDraft
 ) -> tuple[float, float]:
     """Return the 95% interval of the share of rows whose value was not released, from the noisy sum of their weights.
 
@@ -563,7 +563,7 @@ def _share_interval(
     at least the sum of their weights. It is at most √k times that for the largest k, and by the inequality of Cauchy and Schwarz
     at most the root of that sum times the ``total`` of all sums, which is the sum of √k over all rows.
     """
-    factor = min(largest_root, math.sqrt(max(1.0, total / rest))) if rest > 0 else largest_root
-    low, _ = share_interval(rest, std, draft.rows, draft.noise)
-    _, high = share_interval(factor * rest, factor * std, draft.rows, draft.noise)
+    factor = min(largest_root, math.sqrt(max(1.0, total / weight))) if weight > 0 else largest_root
+    low, _ = share_interval(weight, std, draft.rows, draft.noise)
+    _, high = share_interval(factor * weight, factor * std, draft.rows, draft.noise)
     return low, high

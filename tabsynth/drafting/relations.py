@@ -35,7 +35,7 @@ MOST_VALUES = 2_000  # of the given column of a dependency
 
 @dataclass(frozen=True, eq=False)
 class CodedRows:
-    """Rows as category codes and, of columns that have an order, as amounts; NaN in others and for null.
+    """Rows as category codes and, of columns that have an order, as amounts; NaN in others, for null, and for times on a bound.
 
     Attributes
     ----------
@@ -59,6 +59,10 @@ class CodedRows:
             codes[:, j] = column.encode(table[column.name])
             if is_ordered(column) or is_dummy(column):
                 amounts[:, j] = column.amounts(table[column.name])
+            if isinstance(column, Temporal):  # what is on a bound may be beyond it
+                low, high = column.units.bounds
+                inside = (amounts[:, j] > low) & (amounts[:, j] < high)
+                amounts[~inside, j] = np.nan
         return cls(codes, amounts)
 
 

@@ -142,9 +142,9 @@ class ColumnDraft:
         """Return which rows have a value that was not released, if that is to be asked."""
         return None
 
-    def learn_rest(self, rest: Rest, purpose: str) -> None:
+    def learn_rest(self, remaining: Rest, purpose: str) -> None:
         """Take the answer of the release ``purpose``."""
-        self.unreleased = rest
+        self.unreleased = remaining
 
     def column(self) -> Column | str:
         """Return the column, or why it is left out."""
@@ -165,8 +165,8 @@ class ColumnDraft:
             note = "kept with one value, which up to this share of rows lack"
             return {"note": note, "share": round(min(1.0, unreleased.most / all_rows), 2)}
         note_of_unreleased = self._note_of_unreleased(column)
-        told = unreleased.clear and unreleased.rows > TOLD * self.rows
-        if note_of_unreleased is None or not told:
+        is_large = unreleased.clear and unreleased.rows > TOLD * self.rows
+        if note_of_unreleased is None or not is_large:
             return None
         return {
             "note": note_of_unreleased,
@@ -274,9 +274,9 @@ class TextDraft(ColumnDraft):
         released = np.append(values.isin(self.texts).to_numpy(), False) | (missing & self.nulls)
         return Question(self.name, np.where(released, -1, 0), 1, about="rest")
 
-    def learn_rest(self, rest: Rest, purpose: str) -> None:
+    def learn_rest(self, remaining: Rest, purpose: str) -> None:
         """See :meth:`ColumnDraft.learn_rest`."""
-        super().learn_rest(rest, purpose)
+        super().learn_rest(remaining, purpose)
         self.source("other", purpose)
 
     def _take(self, text: str, total: float) -> None:

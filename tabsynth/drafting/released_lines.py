@@ -109,10 +109,10 @@ class LineDraft(ColumnDraft):
         """See :meth:`ColumnDraft.questions`."""
         missing, points = self._points(column)
         unreleased = np.where(np.isin(points, list(self.values)), np.nan, points)
-        asked = self.partition.asked
+        is_asked = self.partition.asked
         cells = self.partition.cells_of(unreleased)
-        keys = np.where((cells >= 0) & asked[cells], np.cumsum(asked)[cells] - 1, -1)
-        size = int(asked.sum())
+        keys = np.where((cells >= 0) & is_asked[cells], np.cumsum(is_asked)[cells] - 1, -1)
+        size = int(is_asked.sum())
         if not self.nulls:
             keys[missing] = size
         questions = [Question(self.name, keys, size + 1, about="cells")]
@@ -283,12 +283,12 @@ class LineDraft(ColumnDraft):
         """True if the released values are all, or all but a small part of a clearly small number of values."""
         if not self._lists_values:
             return False
-        others, noise = self.unreleased.rows, ALL * self.unreleased.noise
+        uncovered, noise = self.unreleased.rows, ALL * self.unreleased.noise
         different, noise_of_different = self._different
-        most = FEW + ALL * noise_of_different
-        if different <= FEW + noise_of_different / 2 and most <= FEW_SHARE * self.rows:
-            return others <= MOST_OTHERS * self.rows
-        return others <= noise <= MOST_OTHERS * self.rows
+        upper = FEW + ALL * noise_of_different
+        if different <= FEW + noise_of_different / 2 and upper <= FEW_SHARE * self.rows:
+            return uncovered <= MOST_OTHERS * self.rows
+        return uncovered <= noise <= MOST_OTHERS * self.rows
 
     @property
     def nearly_unique(self) -> bool:
@@ -308,8 +308,8 @@ class LineDraft(ColumnDraft):
         for end in (-1, 0):
             while values and len(values) + len(ends) > 2:
                 value = values[end]
-                others = [*ends, *(v for v in values if v != value)]
-                low, high = min(others), max(others)
+                neighbours = [*ends, *(v for v in values if v != value)]
+                low, high = min(neighbours), max(neighbours)
                 distance = max(value - high, low - value)
                 negative_code = end == 0 and value < 0 <= low and value == int(value)
                 if distance <= high - low and not negative_code:

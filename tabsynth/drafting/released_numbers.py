@@ -163,10 +163,10 @@ class NumberDraft(LineDraft):
         self.source("format", purpose)
         self._of_formats.add(sums, std, np.ones(len(sums), dtype=bool))
         estimates, ends = self._of_formats.estimates, self.partition.ends()
-        most = int(np.argmax(estimates))
-        if ends is not None and estimates[most] > FAR * self._of_formats.deviations[most]:
+        largest = int(np.argmax(estimates))
+        if ends is not None and estimates[largest] > FAR * self._of_formats.deviations[largest]:
             total = self.partition.estimates[ends[0] : ends[1] + 1].sum()
-            self.format = NUMBER_FORMATS[most] if estimates[most] > total / 2 else None
+            self.format = NUMBER_FORMATS[largest] if estimates[largest] > total / 2 else None
         return None
 
     def positions(self, values: pd.Series) -> np.ndarray:
@@ -178,16 +178,16 @@ class NumberDraft(LineDraft):
     ) -> Column | str:
         """Implement :meth:`LineDraft.between`; numbers of few values are ordinal."""
         step, facts = self.resolution, self.facts
-        whole = self.step == 1
+        is_whole = self.step == 1
         if base_dtype(self.dtype) != "float":
             facts["dtype"] = "float64"
-            if whole:
+            if is_whole:
                 dtype = self.dtype.lower() if base_dtype(self.dtype) == "int" else "int64"
                 limits = np.iinfo(dtype)
                 if not limits.min <= min(low, *far, high) <= max(high, *far, low) <= limits.max:
                     dtype = "int64"  # the table changed since the file was read
                 facts["dtype"] = with_nulls(dtype) if self.nulls else dtype
-        if whole:
+        if is_whole:
             if step is None:
                 return "its whole numbers have too wide a range"
             limits = np.iinfo("int64")
@@ -197,10 +197,10 @@ class NumberDraft(LineDraft):
         if self.nearly_unique and not has_sign:
             return RECORD_NUMBERS
         if self.few and not has_sign:
-            values = sorted(int(v) if whole else v for v in self.values)
+            values = sorted(int(v) if is_whole else v for v in self.values)
             return Ordinal(**facts, categories=tuple(values), other=values[0])
         meaningful = not {str(low), str(high)} & {*self.null_values}
-        if whole and high - low == 1 and meaningful and not has_sign:
+        if is_whole and high - low == 1 and meaningful and not has_sign:
             # A rare one of two codes is no end.
             point = self.partition.edges[int(np.argmax(self.partition.estimates))]
             return Categorical(

@@ -123,8 +123,8 @@ def draft_times(
             covers_all=True,
         )
     of_days = kind is Date
-    least = pd.Timedelta(of_kind.get("resolution", "1s")).total_seconds()
-    step = 1.0 if kind is not Datetime else max(1.0, least)
+    shortest = pd.Timedelta(of_kind.get("resolution", "1s")).total_seconds()
+    step = 1.0 if kind is not Datetime else max(1.0, shortest)
     ends: JsonObject = {"low": "0001-01-01", "high": "9999-12-31"}
     plain = (Date if of_days else Datetime)(name=name, dtype="datetime64[us]", nulls=True, **ends)
     day = 1 if of_days else DAY

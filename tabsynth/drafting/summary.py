@@ -51,13 +51,15 @@ def summarize(
         stated = f"{item['share']:.0%}" if ends is None else stated_share(item["share"], ends, 0)
         notes.setdefault(item["note"], []).append(f"{quote(name)} {stated}")
     lines += [f"  {list_names(columns)}: {note}" for note, columns in notes.items()]
-    known = [
+    from_catalogue = [
         f"{quote(c.name)} ({c.source.removeprefix(CATALOGUE)})"
         for c in schema.columns
         if c.source is not None and c.source.startswith(CATALOGUE)
     ]
-    if known:
-        lines.append(f"From the catalogue of public facts, by name or value: {list_names(known)}.")
+    if from_catalogue:
+        lines.append(
+            f"From the catalogue of public facts, by name or value: {list_names(from_catalogue)}."
+        )
     if schema.rules:
         lines.append(f"{len(schema.rules)} rules between columns hold in all synthetic rows:")
         lines += [f"  {rule.text}" for rule in schema.rules[:MOST_RULES]]
@@ -103,5 +105,5 @@ def group_reasons(left_out: Iterable[Mapping[str, str]]) -> list[str]:
 
 def list_names(names: list[str]) -> str:
     """Return names in one line, cut short where they are many."""
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return ", ".join(names[:LISTED]) + more
+    ending = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + ending

@@ -128,9 +128,7 @@ class TimeClass(NamedTuple):
     @property
     def name(self) -> str:
         """The name of the class."""
-        layouts = " or ".join(
-            known.layout or f"any {known.kind.__name__}" for known in self.formats
-        )
+        layouts = " or ".join(form.layout or f"any {form.kind.__name__}" for form in self.formats)
         return f"{layouts} {self.formats[0].resolution or ''} {self.offset}".strip()
 
 
@@ -170,9 +168,9 @@ _OUTLINES = {ord(c): "9" for c in "0123456789"} | {c: "a" for c in range(128) if
 def _by_outline() -> dict[str, list[TimeFormat]]:
     """Return the formats that may read texts of an outline: with 9 for each digit and a for each letter."""
     out: dict[str, list[TimeFormat]] = {}
-    for known, texts in _FORMATS:
+    for form, texts in _FORMATS:
         for outline in dict.fromkeys(text.translate(_OUTLINES) for text in texts):
-            out.setdefault(outline, []).append(known)
+            out.setdefault(outline, []).append(form)
     return out
 
 
@@ -184,8 +182,8 @@ _BY_OUTLINE = _by_outline()
 def _class_of(text: str) -> TimeClass | None:
     """Return the class of a text by the formats that read it."""
     formats = (*_BY_OUTLINE.get(text.translate(_OUTLINES), ()), *_ANY)
-    matches = [known.pattern.fullmatch(text) for known in formats]
-    read = tuple(known for known, match in zip(formats, matches, strict=True) if match)
+    matches = [form.pattern.fullmatch(text) for form in formats]
+    read = tuple(form for form, match in zip(formats, matches, strict=True) if match)
     offset = next((match[1] for match in matches if match and match.re.groups), "")
     return TimeClass(read, offset) if read else None
 
@@ -200,8 +198,8 @@ SINCE = {
 
 def _classes() -> Iterator[TimeClass]:
     """Yield all classes of cells."""
-    for known in _ANY:
-        yield TimeClass((known,))
+    for form in _ANY:
+        yield TimeClass((form,))
     yield from SINCE.values()
     for example in dict.fromkeys(_class_of(text) for _, texts in _FORMATS for text in texts):
         assert example is not None
@@ -219,14 +217,14 @@ def time_class(text: str, named_for_time: bool = False) -> str | None:
 
     Numbers since a day are times only in a column whose name says that it holds dates or times.
     """
-    found = _class_of(text)
-    if found is not None:
-        return found.name if found.name in TIME_CLASSES else TimeClass((_ANY[-1],)).name
+    matched = _class_of(text)
+    if matched is not None:
+        return matched.name if matched.name in TIME_CLASSES else TimeClass((_ANY[-1],)).name
     if re.fullmatch(r"-?\d{1,15}", text):
         number = int(text) if named_for_time else 0
-        for layout, least in _LEAST.items():
+        for layout, smallest in _LEAST.items():
             unit, zero = scale_of(layout) or (0, 0)
-            if abs(number) >= least and _FIRST <= number * unit + zero < _LAST:
+            if abs(number) >= smallest and _FIRST <= number * unit + zero < _LAST:
                 return SINCE[layout].name
         return None
     if not any(map(str.isdigit, text)):
@@ -235,7 +233,7 @@ def time_class(text: str, named_for_time: bool = False) -> str | None:
 
 
 def time_format(
-    counts: Mapping[str, float], least: float
+    counts: Mapping[str, float], min_rows: float
 ) -> tuple[type[Temporal], JsonObject] | None:
     """Return the kind and the facts of a column of dates or times by numbers of rows of each class; None for other columns.
 
@@ -249,13 +247,13 @@ def time_format(
     classes = {name: count for name, count in counts.items() if name in TIME_CLASSES and count > 0}
     reads: dict[TimeFormat, float] = {}
     for name, count in classes.items():
-        for known in TIME_CLASSES[name].formats:
-            reads[known] = reads.get(known, 0.0) + count
-    enough = [known for known in reads if reads[known] >= least]
+        for form in TIME_CLASSES[name].formats:
+            reads[form] = reads.get(form, 0.0) + count
+    enough = [form for form in reads if reads[form] >= min_rows]
     if not enough:
         return None
-    rank = min(known.rank for known in enough)
-    chosen = max((known for known in enough if known.rank == rank), key=lambda k: reads[k])
+    rank = min(form.rank for form in enough)
+    chosen = max((form for form in enough if form.rank == rank), key=lambda k: reads[k])
     facts = dict(chosen.facts)
     if "z" in chosen.layout:
         facts["zone"] = _zone(
@@ -273,8 +271,8 @@ def reason_of_times(counts: Mapping[str, float]) -> str | None:
     of_time = {n: count for n, count in counts.items() if n in UNKNOWN_TIMES or n in TIME_CLASSES}
     if not sum(of_time.values()) > sum(counts.values()) / 2:
         return None
-    most = max(of_time, key=lambda name: of_time[name])
-    form = f" in a format that is not known (such as {most})" * (most in UNKNOWN_TIMES)
+    commonest = max(of_time, key=lambda name: of_time[name])
+    form = f" in a format that is not known (such as {commonest})" * (commonest in UNKNOWN_TIMES)
     return f"its values look like dates or times{form}; declare its kind and format"
 
 
@@ -284,10 +282,10 @@ def _zone(offsets: Mapping[str, float]) -> str:
     for offset, count in offsets.items():
         plain = f"{offset[:3]}:{offset[-2:]}"
         rows[plain] = rows.get(plain, 0.0) + count
-    first, *others = sorted(rows, key=lambda offset: -rows[offset])
+    first, *rarer = sorted(rows, key=lambda offset: -rows[offset])
     enough = ONE_ZONE * sum(rows.values())
     if rows[first] >= enough:
         return first
-    second = others[0]
+    second = rarer[0]
     winter, summer = sorted((first, second), key=lambda offset: int(offset.replace(":", "")))
     return _ZONES.get((winter, summer), "UTC") if rows[first] + rows[second] >= enough else "UTC"

@@ -153,10 +153,7 @@ def with_reasons(column: ColumnFacts, values: pd.Series, places: np.ndarray) -> 
     cells[:] = reasons[places]
     plain_cells = values.astype(object).to_numpy()
     if base_dtype(column.dtype) == "text" and column.value_dtype != column.dtype:
-        plain_cells = np.array(
-            [column.cell_of(plain(v)) for v in plain_cells] + [None], dtype=object
-        )
-        plain_cells = plain_cells[:-1]
+        plain_cells = [column.cell_of(plain(cell)) for cell in plain_cells]
     cells[places < 0] = plain_cells
     if column.dtype == "category":
         dtype = pd.CategoricalDtype([*column.categories, *column.reasons], ordered=column.ordered)

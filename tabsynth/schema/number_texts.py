@@ -24,13 +24,12 @@ _SPACES = " \u00a0\u2009\u202f'\u2019"  # between groups of three digits, beside
 _CURRENCIES = (*"$¢£¤¥", *map(chr, range(0x20A0, 0x20C1)), "USD", "EUR", "GBP", "CHF")
 _CURRENCY = f"(?:{'|'.join(map(re.escape, _CURRENCIES))})"
 _SPACE = "[ \u00a0\u2009\u202f]?"
-_AMOUNTS = [
-    (f"{sign}{space}{{}}", f"{{}}{space}{sign}")
-    for sign in _CURRENCIES
-    for space in ("", *_SPACE[1:-2])
-]
+_SIGNS = [(sign, space) for sign in (*_CURRENCIES, "%") for space in ("", *_SPACE[1:-2])]
 # Numbers with a sign of a currency on one side, or with one of percent.
-NUMBER_FORMATS = (*sum(_AMOUNTS, ()), *(f"{{}}{space}%" for space in ("", *_SPACE[1:-2])))
+NUMBER_FORMATS = (
+    *(f"{{}}{space}{sign}" for sign, space in _SIGNS),
+    *(f"{sign}{space}{{}}" for sign, space in _SIGNS if sign != "%"),
+)
 _SIGNED = re.compile(
     rf"([+-]?)(?:({_CURRENCY}){_SPACE})?([+-]?)(\d[\d.,{_SPACES}]*?)(?:{_SPACE}({_CURRENCY}|%))?",
     re.ASCII,
