@@ -147,13 +147,14 @@ def identifying_categories(name: str, categories: Sequence[object], other: objec
     """Return why listed values seem to identify people or records, in a clause without a value; None if they do not.
 
     ``other`` is the category that stands for undeclared values, which is not looked at. A column whose name in the catalogue is
-    that of a code has codes, and numbers that repeat are amounts or codes.
+    that of a code has codes.
     """
     if catalogue().names_code(name):
         return None
     if len(categories) > MAX_DRAFTED_CATEGORIES:
         return f"it has more than {MAX_DRAFTED_CATEGORIES:,} categories"
-    texts = [value for value in categories if value != other and isinstance(value, str)]
+    values = [value for value in categories if value != other]
+    texts = [f"{value:.0f}" if isinstance(value, float) else str(value) for value in values]
     looks = Counter(map(look_of, texts))
     if (form := next((form for form, _ in _FORMS if looks[form]), None)) is not None:
         return f"its values look like {form}"

@@ -8,7 +8,13 @@ import numpy as np
 from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
 from tabsynth.drafting.catalogue import catalogue
-from tabsynth.drafting.identifiers import FEW, RECORD_NUMBERS, are_record_numbers, named_for_codes
+from tabsynth.drafting.identifiers import (
+    FEW,
+    LONG,
+    RECORD_NUMBERS,
+    are_record_numbers,
+    named_for_codes,
+)
 from tabsynth.drafting.partition import EACH, SHAPE, cell_breaks, edges_of_numbers
 from tabsynth.drafting.source import DraftSource, LeftOut, with_public_facts
 from tabsynth.errors import InputError
@@ -49,7 +55,10 @@ def draft_numeric(source: DraftSource) -> Column | None:
     few = usual <= FEW or (usual <= MAX_CODES and _sparse(usual, low, high, step))
     often = len(values) >= OFTEN * usual
     listed = counts[counts >= min_count].sum() >= CODED * len(values)
-    codes = few and listed and (often or (decimals == 0 and usual <= FEW))
+    long = decimals == 0 and high >= 10 ** (
+        LONG - 1
+    )  # may be numbers of people, even if they repeat
+    codes = few and listed and not long and (often or (decimals == 0 and usual <= FEW))
     counted = min_count > 1 and decimals == 0 and _are_counts(usual, low, high)
     has_sign = source.format != "{}" and step is not None
     if codes and not has_sign and (not counted or named_for_codes(source.name)):

@@ -61,13 +61,13 @@ SEEMING = {
     "telephone numbers": texts("(555) 123-4567", "none"),
     "dates or times": texts(*(f"1960-01-{1 + i % 28:02}" for i in range(28))),
     "record numbers": texts(*(f"M{100_000 + i}" for i in MANY)),
+    "numbers as record numbers": texts(*(7_000_000 + 13 * i for i in MANY)),
     "names of persons": texts(*(f"Ann {'XYZUV'[i % 5]}{'abcdefghijkl'[i // 5]}" for i in MANY)),
     "free text": texts(*(f"seen by the nurse on ward {i}" for i in MANY)),
     "more than 1,000 categories": texts(*map(str, range(MAX_DRAFTED_CATEGORIES + 1))),
     "more than 24 values": texts(*(f"c{i}" for i in MANY), name="ward_id"),
 }
 PLAIN = {
-    "numbers that repeat": texts(*(7_000_000 + 13 * i for i in MANY)),
     "reals": texts(*(1.0 / (3 + i) for i in MANY)),
     "codes with hyphens": texts(*(f"24-{1_000 + i:05}" for i in MANY)),
     "diagnoses": texts(*(f"E{i}.{i}" for i in MANY)),
@@ -85,7 +85,7 @@ PLAIN = {
 @pytest.mark.parametrize("reason", SEEMING)
 def test_values_that_seem_to_identify(reason: str) -> None:
     result = identifying(SEEMING[reason])
-    assert result is not None and reason in result
+    assert result is not None and reason.removeprefix("numbers as ") in result
 
 
 def test_long_names_and_categories_take_no_time() -> None:
@@ -129,7 +129,7 @@ def test_whole_numbers_of_records_and_amounts() -> None:
         rng.integers(10, 99, rows) * 10**6,  # budgets, all of one length
     ):
         result = drafted(amounts)
-        assert isinstance(result, Column) and result.kind in ("numeric", "ordinal")
+        assert isinstance(result, Column) and result.kind == "numeric" and result.clip
 
 
 def test_identifiers_of_many_rows_each_are_left_out() -> None:
