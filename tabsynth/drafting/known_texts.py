@@ -87,10 +87,8 @@ class KnownTexts:
         """Return the set with all released texts, but those beside any set, whose texts are likeliest together."""
         answers = {*released} - catalogue().no_answer
         scores = self._scores - LIKELY
-        holding = [value_set for value_set in self._sets if {*value_set.texts}.issuperset(answers)]
-        sums = [
-            scores[[self._places[text] for text in value_set.texts]].sum() for value_set in holding
-        ]
+        holding = [each for each in self._sets if {*each.texts}.issuperset(answers)]
+        sums = [scores[[self._places[text] for text in each.texts]].sum() for each in holding]
         return holding[int(np.argmax(sums))] if holding and answers else None
 
     def name_of(self, text: str, released: Collection[str]) -> str | None:

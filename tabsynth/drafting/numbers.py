@@ -8,13 +8,7 @@ import numpy as np
 from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
 from tabsynth.drafting.catalogue import catalogue
-from tabsynth.drafting.identifiers import (
-    FEW,
-    LONG,
-    RECORD_NUMBERS,
-    are_record_numbers,
-    named_for_codes,
-)
+from tabsynth.drafting.identifiers import FEW, RECORD_NUMBERS, are_record_numbers, named_for_codes
 from tabsynth.drafting.partition import EACH, SHAPE, cell_breaks, edges_of_numbers
 from tabsynth.drafting.source import DraftSource, LeftOut, with_public_facts
 from tabsynth.errors import InputError
@@ -26,6 +20,7 @@ from tabsynth.schema.numeric import DEFAULT_BINS, MAX_STEPS, Numeric, step_count
 # have so many rows a value, and more values if those are sparse: such a part of all steps between the bounds.
 OFTEN, MAX_CODES, SPARSE = 10, 256, 0.1
 MOST_CODES = 3  # whole numbers next to each other that are taken to be codes
+LONG_NUMBER = 10**6  # whole numbers that may be of people, even if they repeat: none is listed
 CODED = 0.9  # of the rows: codes that so many rows have are worth listing
 # Values beyond the outer hundredth of the rows by so many times its distance from the median are no bounds.
 TAIL, STRAY = 0.01, 10
@@ -55,9 +50,7 @@ def draft_numeric(source: DraftSource) -> Column | None:
     few = usual <= FEW or (usual <= MAX_CODES and _sparse(usual, low, high, step))
     often = len(values) >= OFTEN * usual
     listed = counts[counts >= min_count].sum() >= CODED * len(values)
-    long = decimals == 0 and high >= 10 ** (
-        LONG - 1
-    )  # may be numbers of people, even if they repeat
+    long = decimals == 0 and high >= LONG_NUMBER
     codes = few and listed and not long and (often or (decimals == 0 and usual <= FEW))
     counted = min_count > 1 and decimals == 0 and _are_counts(usual, low, high)
     has_sign = source.format != "{}" and step is not None

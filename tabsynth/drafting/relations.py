@@ -60,9 +60,7 @@ class CodedRows:
             if is_ordered(column) or is_dummy(column):
                 amounts[:, j] = column.amounts(table[column.name])
             if isinstance(column, Temporal):  # what is on a bound may be beyond it
-                low, high = column.units.bounds
-                inside = (amounts[:, j] > low) & (amounts[:, j] < high)
-                amounts[~inside, j] = np.nan
+                amounts[np.isin(amounts[:, j], column.units.bounds), j] = np.nan
         return cls(codes, amounts)
 
 

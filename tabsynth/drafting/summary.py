@@ -51,15 +51,13 @@ def summarize(
         stated = f"{item['share']:.0%}" if ends is None else stated_share(item["share"], ends, 0)
         notes.setdefault(item["note"], []).append(f"{quote(name)} {stated}")
     lines += [f"  {list_names(columns)}: {note}" for note, columns in notes.items()]
-    from_catalogue = [
+    public = [
         f"{quote(c.name)} ({c.source.removeprefix(CATALOGUE)})"
         for c in schema.columns
         if c.source is not None and c.source.startswith(CATALOGUE)
     ]
-    if from_catalogue:
-        lines.append(
-            f"From the catalogue of public facts, by name or value: {list_names(from_catalogue)}."
-        )
+    if public:
+        lines.append(f"From the catalogue of public facts, by name or value: {list_names(public)}.")
     if schema.rules:
         lines.append(f"{len(schema.rules)} rules between columns hold in all synthetic rows:")
         lines += [f"  {rule.text}" for rule in schema.rules[:MOST_RULES]]
