@@ -15,8 +15,7 @@ cover groups that share a batch. Here all groups are one release, with √G time
 NOTE[DIFF] Learning rates are chosen on the census table, see ``reports/gans``; the authors' code learns
 pictures at 2e-4 to 3e-4.
 NOTE[DIFF] Training stops when the planned steps are done; the accountant was asked before.
-NOTE[DIFF] Without a public table, stand-ins are generated rows or those of a table that was released
-before. In ``advanced`` real rows are set against them before the clip, see
+NOTE[DIFF] Without a public table, stand-ins are generated rows. In ``advanced`` real rows are set against them before the clip, see
 :mod:`tabsynth.synthesizers.adversarial.critic`; ``basic`` pairs each with one generated row, as the box does.
 NOTE[DIFF] A group's bound is half the *median* of its gradient norms on public rows, as in our DP-WGAN; the
 authors' code takes their mean. Noise grows with the bound, but
