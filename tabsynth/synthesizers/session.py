@@ -278,7 +278,8 @@ class FitSession:
         """Check method and domain."""
         method = self._make_method()
         check_domain(method)
-        names = getattr(method.schema, "identifiers", ())
+        columns = () if isinstance(method.schema, LinkedSchema) else method.schema.columns
+        names = [column.name for column in columns if column.kind == "identifier"]
         if names and method.schema.unit is None:
             logger.warning(
                 "the schema declares identifier %s and no unit, so the fit protects single rows; if somebody may have several,"
