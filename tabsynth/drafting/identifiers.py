@@ -21,6 +21,9 @@ RECORD_NUMBERS = "nearly all of its whole numbers differ, as record numbers do"
 # Reasons of private drafts for columns that may say which rows are of one person.
 IDENTIFIERS = frozenset({NAMED, LOOK_LIKE_IDENTIFIERS, RECORD_NUMBERS})
 ALL_DIFFERENT = 0.98  # of the rows: different whole numbers, as record numbers are
+MOST_NOISE = (
+    0.08  # of the rows: by so much noise may make up for different numbers that are missing
+)
 FEW = 24  # a column of at most this many categories may be a list of codes, whatever their form
 MAX_DRAFTED_CATEGORIES = 1_000
 NAMES_FROM = 50  # so many categories of two to four capitalised words are names of persons
@@ -140,7 +143,7 @@ def are_record_numbers(different: float, rows: float, noise: float = 0.0) -> boo
 
     Amounts repeat, and so do numbers of people with several rows, which a unit of privacy is for.
     """
-    return different > FEW and different + noise >= ALL_DIFFERENT * rows
+    return different > FEW and different + min(noise, MOST_NOISE * rows) >= ALL_DIFFERENT * rows
 
 
 def identifying_categories(name: str, categories: Sequence[object], other: object) -> str | None:

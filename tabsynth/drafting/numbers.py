@@ -78,9 +78,7 @@ def draft_numeric(source: DraftSource) -> Column | None:
     inside = np.clip(values, low, high)
     breaks = _draft_breaks(inside, low, high, step, min_count) if math.isfinite(high - low) else ()
     steps = 0 if step is None or breaks else step_count(low, high, step)
-    facts = source.facts
-    if has_sign:
-        facts |= {"dtype": "str", "format": source.format}
+    of_sign = {"dtype": "str", "format": source.format} if has_sign else {}
     column = Numeric(
         low=low,
         high=high,
@@ -88,7 +86,7 @@ def draft_numeric(source: DraftSource) -> Column | None:
         bins=steps if DEFAULT_BINS < steps <= EACH else None,
         breaks=breaks,
         clip=min_count > 1,
-        **facts,
+        **(source.facts | of_sign),
     )
     return with_public_facts(column, hint.name, public) if hint and public else column
 

@@ -15,7 +15,13 @@ from pyarrow import csv as arrow_csv
 
 from tabsynth import InputError, MargNet, Schema, load, read_table
 from tabsynth.drafting.drafts import MIN_COUNT, draft_schema, identifying, review
-from tabsynth.drafting.identifiers import FEW, MAX_DRAFTED_CATEGORIES, ROW_NAMES, named_for_one
+from tabsynth.drafting.identifiers import (
+    FEW,
+    MAX_DRAFTED_CATEGORIES,
+    ROW_NAMES,
+    are_record_numbers,
+    named_for_one,
+)
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema import Column
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES
@@ -130,6 +136,11 @@ def test_whole_numbers_of_records_and_amounts() -> None:
     ):
         result = drafted(amounts)
         assert isinstance(result, Column) and result.kind == "numeric" and result.clip
+
+
+def test_noise_makes_no_record_numbers_of_amounts() -> None:
+    assert are_record_numbers(660, 686, 20) and not are_record_numbers(660, 686)
+    assert not are_record_numbers(574, 686, 160)  # days that patients were followed
 
 
 def test_identifiers_of_many_rows_each_are_left_out() -> None:
