@@ -50,9 +50,9 @@ PATE_OPTIONS: dict[str, Mapping[str, Any]] = {
         "public": True,
     },
     "pate-gan, unit, autoencoder": {"unit": 3, "autoencoder": "dp-sgd"},
-    "pate-gan, unit, networks": {"unit": 2, **_NETWORKS},
     "pate-gan, weights": {"weight": 30.0},
     "pate-gan, weights, networks": {"weight": 30.0, **_NETWORKS},
+    "pate-gan, unit, networks": {"unit": 2, **_NETWORKS},
 }
 ACGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "pate-acgan": {},
