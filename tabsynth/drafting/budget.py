@@ -1,7 +1,7 @@
 """The budget of a private draft: its part of the budget of a fit, the noise of its releases, and what new values must pass."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -15,11 +15,12 @@ from tabsynth.privacy.accounting.mechanisms import (
 )
 from tabsynth.privacy.noise import samplers
 
-# Of the budget of a fit without a schema, in μ²: what the draft spends for each column, and at least and at most.
+# Of the budget of a fit without a schema, in μ²: what the draft may spend for each column, and at least and at most. Of tables with
+# more than so many rows it spends less than it may, for values and bounds that a share of their rows have are clear of more noise.
 SHARE = 1 / 120
 LEAST_SHARE, MOST_SHARE = 0.15, 0.4
-# Of the budget of a fit without a schema: the search for relations between columns.
-RELATIONS_SHARE = 0.05
+ENOUGH_ROWS = 6_000
+RELATIONS_SHARE = 0.03  # of the same budget: the search for relations between columns
 FORMATS_SHARE, REST_SHARE, DIFFERENT_SHARE = 0.08, 0.04, 0.05  # of the draft
 ROUNDS = (1, 2, 4, 8, 16)  # budgets of the rounds of values, in μ², relative to each other
 UNIT = 2**16  # a row's weights are multiples of 1 / UNIT or less, so that sums are exact
@@ -50,11 +51,18 @@ class DraftBudget:
         Of δ, for the thresholds of all rounds.
     max_rows : int
         The most rows of a unit, which share the weights of one row.
+    used : float
+        The part of the budget, in μ², that releases after the first use.
     """
 
     mu: float
     threshold_delta: float
     max_rows: int = 1
+    used: float = 1.0
+
+    def for_rows(self, rows: float) -> "DraftBudget":
+        """Return the budget of the releases after the first, for a table of so many rows."""
+        return replace(self, used=min(1.0, math.sqrt(ENOUGH_ROWS / max(1.0, rows))))
 
     @property
     def scale(self) -> int:
@@ -65,7 +73,7 @@ class DraftBudget:
         """Return the mechanism of a release for a share of the budget, with the probability that a threshold fails."""
         if math.isinf(self.mu):
             return NoPrivacy()
-        noise = 1 / (self.mu * math.sqrt(share))
+        noise = 1 / (self.mu * math.sqrt(share * self.used))
         if chance is None:
             return Gaussian(noise_multiplier=noise)
         return ThresholdedGaussian(noise_multiplier=noise, threshold_delta=chance)

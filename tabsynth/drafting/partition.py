@@ -18,7 +18,7 @@ from tabsynth.schema.numeric import DEFAULT_BINS, off_steps
 CLEAR_CELL = 4.0  # standard deviations of its noise: the largest cell above is taken to have rows
 # Standard deviations of the noise of a run of n cells outside of the ends, above which they are taken in: the first and √n times the
 # second. The longest of many runs would else be the one with most noise.
-RUN, ROOT = 2.5, 0.5
+RUN, ROOT = 2.0, 1.0
 CERTAIN = 6.0  # standard deviations of the noise of cells from an end on, below which they are asked for again
 PART = 2.5  # standard deviations of noise that each part of a split cell should have
 MOST_PARTS = 10
@@ -51,6 +51,9 @@ class Partition:
         Takes the edges of a cell and a number of parts, and returns where these begin but for the first; none where the cell stays whole.
     width : function
         Takes the lower and the upper end, and returns how wide the cells at the ends may be.
+    coarse : pair of float arrays, optional
+        Edges of the cells beyond the ends after the first round, so that less noise is added up there, and of all cells while no
+        end is known; by default all.
 
     Attributes
     ----------
@@ -59,9 +62,14 @@ class Partition:
     """
 
     def __init__(
-        self, edges: np.ndarray, split: Split, width: Callable[[float, float], float]
+        self,
+        edges: np.ndarray,
+        split: Split,
+        width: Callable[[float, float], float],
+        coarse: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         self.edges, self._split, self._width = edges, split, width
+        self._coarse = coarse or (edges, edges)
         self._known, self._aside = (CombinedSums(len(edges) - 1) for _ in range(2))
         self.asked = np.ones(len(edges) - 1, dtype=bool)
 
@@ -99,7 +107,8 @@ class Partition:
         return bool(self.estimates[outside].sum() > CLEAR_CELL * noise)
 
     def refine(self) -> None:
-        """Split the cells at the ends where they are too wide, and decide which cells are asked for."""
+        """Split the cells at the ends where they are too wide, merge those beyond, and decide which cells are asked for."""
+        self._merge_beyond()
         ends = self.ends()
         self.asked = np.ones(len(self.edges) - 1, dtype=bool)
         if ends is None:
@@ -125,6 +134,24 @@ class Partition:
             self.asked = _with_parts(self.asked, cell, np.ones(number, dtype=bool))
             for sums in (self._known, self._aside):
                 sums.weighted = _with_parts(sums.weighted, cell, np.zeros((2, number)))
+
+    def _merge_beyond(self) -> None:
+        """Merge the cells beyond the ends into coarse ones, unless some are set aside."""
+        if not self._known.weighted.any() or self._aside.weighted.any():
+            return
+        bounds = self.bounds()
+        if bounds is None:
+            kept = np.isin(self.edges, self._coarse[1])
+        else:
+            kept = np.isin(self.edges, self._coarse[0])
+            kept |= (self.edges >= bounds[0]) & (self.edges <= bounds[1])
+        kept[[0, -1]] = True
+        starts = np.flatnonzero(kept[:-1])
+        estimates = np.add.reduceat(self.estimates, starts)
+        weights = 1 / np.add.reduceat(np.square(self._known.deviations), starts)
+        self.edges = self.edges[kept]
+        self._known.weighted = np.stack([estimates * weights, weights])
+        self._aside = CombinedSums(len(starts))
 
     def learn(self, sums: np.ndarray, std: float) -> None:
         """Take noisy sums of the cells that were asked for, with noise of one standard deviation."""
@@ -188,13 +215,15 @@ def round_numbers(step: float | None) -> Split:
     return split
 
 
-def edges_of_numbers(step: float | None, mantissas: Sequence[float] = MANTISSAS) -> np.ndarray:
-    """Return edges of cells of numbers: multiples of powers of ten from 1 on; 0 and small numbers of steps have one each."""
+def edges_of_numbers(
+    step: float | None, mantissas: Sequence[float] = MANTISSAS, *, single: bool = True
+) -> np.ndarray:
+    """Return edges of cells of numbers: multiples of powers of ten from 1 on; with ``single``, small numbers of steps have one each."""
     powers = (mantissa * 10.0**power for power in POWERS for mantissa in mantissas)
     sizes = np.array([*SMALL, *powers])
     if step is None:
         return np.concatenate([-sizes[::-1], [0.0, 1e-9], sizes])
-    edges = np.concatenate([-sizes, sizes, np.array(SINGLE) * step])
+    edges = np.concatenate([-sizes, sizes, np.array(SINGLE if single else [0]) * step])
     return np.unique(np.round(np.ceil(np.round(edges / step, 6)) * step, 9))
 
 
@@ -226,21 +255,30 @@ def cell_breaks(
 
 def _even_breaks(edges: np.ndarray, sums: np.ndarray, low: float, high: float) -> list[float]:
     """Return edges between the bounds where they divide the rows more evenly than equal cells do; else none."""
-    starts = list[float]()
-    total = 0.0
-    for start, in_cell in zip(edges[:-1].tolist(), sums.tolist(), strict=True):
-        if total > 0 and low < start < high:
-            starts.append(start)
-            total = 0.0
-        total += in_cell
-    if not starts or len(starts) >= DEFAULT_BINS or sums.sum() <= 0:
+    if len(sums) < 2 or sums.sum() <= 0:
         return []
-    # How likely two rows are to share a cell, with rows spread evenly within the cells that were asked for.
-    points = edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(16) + 0.5) / 16
-    weights = np.repeat(sums / sums.sum() / 16, 16)
+    shares = np.concatenate([[0.0], np.cumsum(sums) / sums.sum()])
 
     def chance_to_share(cells: np.ndarray) -> float:
-        return float(np.square(np.histogram(points.ravel(), cells, weights=weights)[0]).sum())
+        """Return how likely two rows are to share a cell, with rows spread evenly within each run of cells."""
+        return float(np.square(np.diff(np.interp(cells, edges, shares))).sum())
 
-    even = chance_to_share(np.linspace(low, high, DEFAULT_BINS + 1))
-    return starts if chance_to_share(np.array([low, *starts, high])) <= 0.75 * even else []
+    even = np.linspace(low, high, DEFAULT_BINS + 1)
+    # Half of the cells are even: values that many rows have are in the sums, and have cells of their own.
+    ends = np.unique(np.concatenate([edges, even]))
+    mixed = np.interp(ends, edges, shares) + np.interp(ends, [low, high], [0.0, 1.0])
+    inner = np.interp(2 * np.arange(1, DEFAULT_BINS) / DEFAULT_BINS, mixed, ends)
+    starts = np.unique(inner[(inner > low) & (inner < high)])
+    return (
+        starts.tolist()
+        if chance_to_share(np.array([low, *starts, high])) <= 0.75 * chance_to_share(even)
+        else []
+    )
+
+
+def coarse_edges(step: float | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return edges of fewer cells of numbers, and of fewer still: those of powers of ten."""
+    return (
+        edges_of_numbers(step, single=False),
+        edges_of_numbers(step, MANTISSAS[:1], single=False),
+    )

@@ -208,9 +208,12 @@ def draft_on_ledger(
     composition: str = RENYI,
     decimal: str | None = None,
     design: Design = NO_DESIGN,
+    *,
+    saves: bool = False,
 ) -> Schema:
-    """See :func:`draft_private`, by Gaussian mechanisms of ``mu`` together, charged to a ledger.
+    """See :func:`draft_private`, by Gaussian mechanisms of ``mu`` together at most, charged to a ledger.
 
+    With ``saves``, less is spent on tables of many rows, by their noisy number.
     ``composition`` is the filter that composes the draft with later mechanisms, whose parameters may follow from it:
     ``"gaussian"`` only where all of these are Gaussian mechanisms on the whole table.
     """
@@ -224,6 +227,7 @@ def draft_on_ledger(
             raise InputError("The table has a column whose name is empty; rename it.")
     ledger.unit = design.unit
     draft = _Draft(frame, design, ledger, mu, null_values, random_state, composition, decimal)
+    draft.saves = saves
     if draft.inferred:
         warnings.warn(INFERRED, stacklevel=3)
     try:
@@ -293,6 +297,7 @@ class _Draft:
         composition: str,
         decimal: str | None,
     ) -> None:
+        self.saves = False
         self.decimal = decimal  # else decided by the noisy counts of formats
         self.sources: dict[str, dict[str, list[str]]] = {}
         self.notes: dict[str, JsonObject] = {}
@@ -335,6 +340,9 @@ class _Draft:
         drafts: dict[str, ColumnDraft] = {}
         if self._names:
             drafts = self._formats()
+            if self.saves:
+                rows = max((draft.rows for draft in drafts.values()), default=0.0)
+                self._budget = self._budget.for_rows(rows)
             for number in range(1, len(ROUNDS)):
                 self._round(drafts, number)
             counted = self._different(drafts)

@@ -21,7 +21,11 @@ FARTHEST = 1e100  # of a number on the line, which none of its multiples overflo
 FEW = 64  # values, which are listed where no other row is clearly left
 VALUES = 4  # the first round that asks for values: earlier ones have more noise, and each question costs all others
 FEW_SHARE = 0.15  # of the rows: different values that are clearly few
-MOST_OTHERS = 0.15  # of the rows: those with other values, which become the nearest listed one
+MOST_OTHERS = 0.05  # of the rows: those with other values, which become the nearest listed one
+LEAST_EQUAL = (
+    3  # distances between listed values, for those that are missing between them to be listed
+)
+OFF = 1e-6  # of a step: what lies farther from the next one is between steps
 SHAPES = 3  # the first round that asks how numbers of many steps are distributed, and for multiples
 HEAPED = 0.05  # of the rows: multiples that are more than those of evenly spread numbers
 ALL = 2.0  # standard deviations of its noise: a sum of all other rows below is taken to be of none
@@ -48,6 +52,8 @@ class LineDraft(ColumnDraft):
         Numbers of steps of which values may be multiples, the coarsest first.
     values : set of float
         Values that were released by partition selection.
+    listed : list of float
+        These, and values that complete them, in order: all that the column has if it has few.
     dense : bool
         Whether values lie so close together that cells represent them as well: none is released.
     multiple : int
@@ -64,6 +70,7 @@ class LineDraft(ColumnDraft):
     entry: str = ""
     multiples: tuple[int, ...] = ()
     values: set[float] = field(default_factory=set)
+    listed: list[float] = field(default_factory=list)
     multiple: int = 1
     heaping: tuple[int, ...] = ()
     dense: bool = False
@@ -116,8 +123,8 @@ class LineDraft(ColumnDraft):
         if not self.nulls:
             keys[missing] = size
         questions = [Question(self.name, keys, size + 1, about="cells")]
-        if number >= VALUES and not self.dense and (self._many_steps or not self.covers_all):
-            new = ~np.isnan(unreleased) & (self._many_steps | (cells < 0))
+        if number >= VALUES and self._asks_values:
+            new = ~np.isnan(unreleased) & (self._many_steps | (cells < 0) | self._off(points))
             keys = np.full(len(points), -1)
             values, keys[new] = np.unique(unreleased[new], return_inverse=True)
             questions.append(Question(self.name, keys, len(values), values.tolist(), "values"))
@@ -138,11 +145,18 @@ class LineDraft(ColumnDraft):
             questions.append(Question(self.name, keys, size, about="multiples"))
         return questions
 
+    def end_rounds(self) -> None:
+        """See :meth:`ColumnDraft.end_rounds`: completes the listed values with others at the distance that most listed values have."""
+        self.listed = sorted(self.values)
+        if self._lists_values and self._bounds is not None:
+            completed = _completed(self.listed, self._bounds)
+            self.listed = completed if len(completed) <= FEW else self.listed
+
     def rest(self, column: Distinct) -> Question | None:
         """See :meth:`ColumnDraft.rest`: rows with other values than a few that were released, or else beyond the ends."""
         _, points = self._points(column)
         if self._lists_values:
-            released = np.isin(points, list(self.values))
+            released = np.isin(points, self.listed)
         elif self._bounds is not None:
             released = (points >= self._bounds[0]) & (points < self._bounds[1])
             released |= np.isin(points, list(self.values))
@@ -153,18 +167,32 @@ class LineDraft(ColumnDraft):
         return Question(self.name, np.where(np.isnan(points) | released, -1, 0), 1, about="rest")
 
     @property
+    def _asks_values(self) -> bool:
+        """True if values may not have a cell of their own: where there are few steps, those between steps."""
+        few_steps = self._bounds is not None and self._steps(*self._bounds) > 2
+        return not self.dense and (self._many_steps or not self.covers_all or few_steps)
+
+    @property
     def _lists_values(self) -> bool:
         """True if the released values may be all."""
-        return 2 <= len(self.values) <= FEW
+        return 2 <= len(self.values) <= FEW and (self._many_steps or not self.covers_all)
+
+    def _off(self, points: np.ndarray) -> np.ndarray:
+        """Return which points are between steps."""
+        if self.step is None:
+            return np.zeros(len(points), dtype=bool)
+        return np.abs(points - np.rint(points / self.step) * self.step) > OFF * self.step
 
     def _points(self, column: Distinct) -> tuple[np.ndarray, np.ndarray]:
-        """Return which distinct values are null, and the position of each on a step; NaN for nulls; shape (m + 1,)."""
+        """Return which distinct values are null, and the position of each, on a step if there are many; NaN for nulls; shape (m + 1,)."""
         missing = self._missing(column.values)
         points = np.append(self.positions(column.values), np.nan)
         points[missing | np.isinf(points)] = np.nan
         points = np.clip(points, -FARTHEST, FARTHEST)
         if self.step is not None:
-            points = np.round(np.rint(points / self.step) * self.step, 9)
+            on_steps = np.round(np.rint(points / self.step) * self.step, 9)
+            between = self._off(points) & (not self._many_steps)
+            points = np.where(between, np.round(points, 9), on_steps)
         return missing, points
 
     def _steps(self, low: float, high: float) -> float:
@@ -194,13 +222,13 @@ class LineDraft(ColumnDraft):
         elif question.about == "shape":
             assert self._shape is not None
             self.source("cells", purpose)
-            self._shape = self._shape[0], np.where(clear, sums, 0.0)
+            self._shape = _clear_cells(self._shape[0], sums, CLEAR * std)
         elif question.about == "values":
             assert question.values is not None
             self.source("values", purpose)
             new = [float(question.values[i]) for i in np.flatnonzero(clear).tolist()]
             self.values |= set(new)
-            self.partition.set_aside(np.array(new))
+            self.partition.set_aside(np.array(new)[~self._off(np.array(new))])
             if self.step is not None:
                 near = {round(v + self.step, 9) for v in self.values} & self.values
                 if len(self.values) > 2 and 2 * len(near) > len(self.values):
@@ -345,3 +373,39 @@ def _heaps(sums: np.ndarray, multiples: Sequence[int], clear: float) -> tuple[in
             heaps.insert(0, multiples[place])
             finer, of_finer = multiples[place], here
     return tuple(heaps)
+
+
+def _clear_cells(
+    edges: np.ndarray, sums: np.ndarray, clear: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return edges of runs of cells whose sums are clear of noise, with ``clear`` for one cell, and these sums; the last may not be."""
+    starts, totals, first = list[int](), list[float](), 0
+    for after in range(1, len(sums) + 1):
+        total = float(sums[first:after].sum())
+        if total > clear * math.sqrt(after - first) or (after == len(sums) and not totals):
+            starts.append(first)
+            totals.append(total)
+            first = after
+    return edges[[*starts, len(sums)]], np.array(totals)
+
+
+def _completed(values: Sequence[float], bounds: tuple[float, float]) -> list[float]:
+    """Return values with those between them and up to the bounds that are at their most common distance, if most have it."""
+    distances = np.round(np.diff(values), 9)
+    each, counts = np.unique(distances, return_counts=True)
+    if not len(each) or counts.max() < max(LEAST_EQUAL, len(distances) / 2):
+        return list(values)
+    distance = float(each[np.argmax(counts)])
+    origin = values[int(np.argmax(distances == distance))]
+    ends = min(values[0], bounds[0]), max(values[-1], bounds[1])
+    steps = np.arange(
+        math.ceil((ends[0] - origin) / distance - 1e-6),
+        math.ceil((ends[1] - origin) / distance - 1e-6),
+    )
+    grid = np.round(origin + steps * distance, 9)
+    # Not where a neighbour is at another distance.
+    off = np.array([value for value in values if value not in grid])
+    beside = np.searchsorted(values, grid)
+    neighbours = np.array([-math.inf, *values, math.inf])
+    free = ~np.isin(neighbours[beside], off) & ~np.isin(neighbours[beside + 1], off)
+    return sorted({*values, *grid[free].tolist()})

@@ -25,7 +25,14 @@ from tabsynth.drafting.formats import (
     without_times,
 )
 from tabsynth.drafting.identifiers import LOOK_LIKE_IDENTIFIERS, NAMES, RECORD_NUMBERS
-from tabsynth.drafting.partition import EACH, SHAPE, Partition, edges_of_numbers, round_numbers
+from tabsynth.drafting.partition import (
+    EACH,
+    SHAPE,
+    Partition,
+    coarse_edges,
+    edges_of_numbers,
+    round_numbers,
+)
 from tabsynth.drafting.released_columns import (
     AT_THIS_BUDGET,
     FORMAT,
@@ -169,6 +176,15 @@ class NumberDraft(LineDraft):
             self.format = NUMBER_FORMATS[largest] if estimates[largest] > total / 2 else None
         return None
 
+    def _listed(self, low: float, high: float) -> list[float]:
+        """Return all values of the column, where they are few: those that were released, or all steps and those between."""
+        if self.few:
+            return self.listed
+        if not self.values or self._many_steps or self.step is None:
+            return []
+        steps = np.arange(round(low / self.step), round(high / self.step) + 1) * self.step
+        return sorted({*np.round(steps, 9).tolist(), *self.values})
+
     def positions(self, values: pd.Series) -> np.ndarray:
         """Implement :meth:`LineDraft.positions`."""
         return numbers_of(values, self.null_values, self.decimal)
@@ -178,7 +194,8 @@ class NumberDraft(LineDraft):
     ) -> Column | str:
         """Implement :meth:`LineDraft.between`; numbers of few values are ordinal."""
         step, facts = self.resolution, self.facts
-        is_whole = self.step == 1
+        listed = self._listed(low, high)
+        is_whole = self.step == 1 and all(value == int(value) for value in listed)
         if base_dtype(self.dtype) != "float":
             facts["dtype"] = "float64"
             if is_whole:
@@ -196,8 +213,8 @@ class NumberDraft(LineDraft):
         has_sign = self.format is not None and step is not None
         if self.nearly_unique and not has_sign:
             return RECORD_NUMBERS
-        if self.few and not has_sign:
-            values = sorted(int(v) if is_whole else v for v in self.values)
+        if listed and not has_sign:
+            values = [int(v) if is_whole else float(v) for v in listed]
             return Ordinal(**facts, categories=tuple(values), other=values[0])
         meaningful = not {str(low), str(high)} & {*self.null_values}
         if is_whole and high - low == 1 and meaningful and not has_sign:
@@ -246,17 +263,18 @@ def _draft_numbers(
             return step
         return max(step or 0.0, END * (high - low))
 
-    edges, limits, hint = edges_of_numbers(step), None, catalogue().hint_of(facts["name"])
+    limits, hint = None, catalogue().hint_of(facts["name"])
+    cells = [edges_of_numbers(step), *coarse_edges(step)]
     if hint is not None and hint.limits is not None:
         limits = hint.limits[0], hint.limits[1] + (step or 1e-9)
-        edges = np.unique(np.concatenate([edges, limits]))
+        cells = [np.unique(np.concatenate([edges, limits])) for edges in cells]
     return NumberDraft(
         **facts,
         dtype=dtype,
         decimal=mark,
         limits=limits,
         entry="" if hint is None else CATALOGUE + hint.name,
-        partition=Partition(edges, round_numbers(step), width),
+        partition=Partition(cells[0], round_numbers(step), width, (cells[1], cells[2])),
         shape_edges=edges_of_numbers(step, SHAPE),
         step=step,
         covers_all=True,

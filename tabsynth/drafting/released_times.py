@@ -7,7 +7,14 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._typing import JsonObject
-from tabsynth.drafting.partition import EACH, Partition, Split, edges_of_numbers, round_numbers
+from tabsynth.drafting.partition import (
+    EACH,
+    Partition,
+    Split,
+    coarse_edges,
+    edges_of_numbers,
+    round_numbers,
+)
 from tabsynth.drafting.released_lines import ELSEWHERE, END, LineDraft
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import base_dtype, with_nulls
@@ -157,6 +164,7 @@ def draft_lengths(facts: JsonObject, dtype: str) -> LineDraft:
         edges[np.abs(edges) <= plain.units.bounds[1]],
         round_numbers(1.0),
         lambda low, high: max(1.0, END * (high - low)),
+        coarse_edges(1.0),
     )
     return TimeDraft(
         **facts,

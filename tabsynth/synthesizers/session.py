@@ -425,6 +425,7 @@ class FitSession:
             random_state=seed,
             composition=composition,
             design=design,
+            saves=True,
             **options,
         )
         if search:
