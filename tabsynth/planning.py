@@ -458,9 +458,10 @@ def _expected_draft(
     """Return the rows that a format and a value need, and the expected number of columns that a draft keeps."""
     mu = draft_share(epsilon, delta, columns)
     budget = DraftBudget(mu=mu, threshold_delta=THRESHOLD_SHARE * delta)
+    of_rounds = budget.for_rows(rows)
     unreleased, of_value = float(columns), float(rows)  # columns for each row
     for number in range(1, len(ROUNDS) + 1):
-        mechanism, chance = budget.round_of_values(number)
+        mechanism, chance = of_rounds.round_of_values(number)
         threshold = budget.threshold(_std(mechanism), chance, max(1, round(unreleased)))
         of_value = threshold * math.sqrt(unreleased)
         unreleased = max(1.0, columns * min(1.0, of_value / rows))

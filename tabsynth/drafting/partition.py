@@ -16,9 +16,9 @@ from tabsynth.privacy.noise.counts import CombinedSums
 from tabsynth.schema.numeric import DEFAULT_BINS, off_steps
 
 CLEAR_CELL = 4.0  # standard deviations of its noise: the largest cell above is taken to have rows
-# Standard deviations of the noise of a run of n cells outside of the ends, above which they are taken in: the first and √n times the
-# second. The longest of many runs would else be the one with most noise.
-RUN, ROOT = 2.0, 1.0
+# Standard deviations of the noise of a run of cells up to the n-th one beyond an end, above which n cells are taken in: the first and √n
+# times the second. The longest of many runs would else be the one with most noise.
+RUN, ROOT = 2.5, 0.75
 CERTAIN = 6.0  # standard deviations of the noise of cells from an end on, below which they are asked for again
 PART = 2.5  # standard deviations of noise that each part of a split cell should have
 MOST_PARTS = 10
@@ -136,15 +136,17 @@ class Partition:
                 sums.weighted = _with_parts(sums.weighted, cell, np.zeros((2, number)))
 
     def _merge_beyond(self) -> None:
-        """Merge the cells beyond the ends into coarse ones, unless some are set aside."""
+        """Merge the cells beyond the coarse ones that hold the ends, unless some are set aside."""
         if not self._known.weighted.any() or self._aside.weighted.any():
             return
         bounds = self.bounds()
         if bounds is None:
             kept = np.isin(self.edges, self._coarse[1])
         else:
-            kept = np.isin(self.edges, self._coarse[0])
-            kept |= (self.edges >= bounds[0]) & (self.edges <= bounds[1])
+            coarse = self._coarse[0]
+            low = coarse[max(0, np.searchsorted(coarse, bounds[0], side="right") - 1)]
+            high = coarse[min(len(coarse) - 1, np.searchsorted(coarse, bounds[1]))]
+            kept = np.isin(self.edges, coarse) | ((self.edges >= low) & (self.edges <= high))
         kept[[0, -1]] = True
         starts = np.flatnonzero(kept[:-1])
         estimates = np.add.reduceat(self.estimates, starts)
@@ -187,14 +189,18 @@ def _uncertain(estimates: np.ndarray, variances: np.ndarray) -> np.ndarray:
 def _reach(estimates: np.ndarray, deviations: np.ndarray) -> int:
     """Return how many cells, from the first on, have rows up to the last of them."""
     reached = 0
+    sums = np.concatenate([[0.0], np.cumsum(estimates)])
+    variances = np.concatenate([[0.0], np.cumsum(deviations**2)])
     while reached < len(estimates):
-        noise = deviations[reached:]
-        roots = np.sqrt(np.arange(1, len(noise) + 1))
-        limit = (RUN + ROOT * roots) * np.sqrt(np.cumsum(noise**2))
-        clear = np.flatnonzero(np.cumsum(estimates[reached:]) > limit)
-        if not len(clear):
+        # Of the cells up to each one, the runs that end there and are as clear as any.
+        ends, starts = slice(reached + 1, None), slice(reached, -1)
+        run_sums = sums[ends, None] - sums[None, starts]
+        noise = np.sqrt(np.maximum(variances[ends, None] - variances[None, starts], 0.0))
+        roots = np.sqrt(np.arange(1, len(run_sums) + 1))
+        clear = np.tril(run_sums > (RUN + ROOT * roots[:, None]) * noise).any(axis=1)
+        if not clear.any():
             break
-        reached += int(clear[0]) + 1
+        reached += int(np.argmax(clear)) + 1
     return reached
 
 

@@ -21,7 +21,7 @@ FARTHEST = 1e100  # of a number on the line, which none of its multiples overflo
 FEW = 64  # values, which are listed where no other row is clearly left
 VALUES = 4  # the first round that asks for values: earlier ones have more noise, and each question costs all others
 FEW_SHARE = 0.15  # of the rows: different values that are clearly few
-MOST_OTHERS = 0.05  # of the rows: those with other values, which become the nearest listed one
+MOST_OTHERS = 0.1  # of the rows: those with other values, which become the nearest listed one
 LEAST_EQUAL = (
     3  # distances between listed values, for those that are missing between them to be listed
 )
@@ -180,7 +180,7 @@ class LineDraft(ColumnDraft):
     def _off(self, points: np.ndarray) -> np.ndarray:
         """Return which points are between steps."""
         if self.step is None:
-            return np.zeros(len(points), dtype=bool)
+            return np.zeros(np.shape(points), dtype=bool)
         return np.abs(points - np.rint(points / self.step) * self.step) > OFF * self.step
 
     def _points(self, column: Distinct) -> tuple[np.ndarray, np.ndarray]:

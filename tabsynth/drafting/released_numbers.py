@@ -180,10 +180,11 @@ class NumberDraft(LineDraft):
         """Return all values of the column, where they are few: those that were released, or all steps and those between."""
         if self.few:
             return self.listed
-        if not self.values or self._many_steps or self.step is None:
+        between = [v for v in self.values if low < v < high and self._off(np.array(v))]
+        if not between or self._many_steps or self.step is None:
             return []
         steps = np.arange(round(low / self.step), round(high / self.step) + 1) * self.step
-        return sorted({*np.round(steps, 9).tolist(), *self.values})
+        return sorted({*np.round(steps, 9).tolist(), *between})
 
     def positions(self, values: pd.Series) -> np.ndarray:
         """Implement :meth:`LineDraft.positions`."""

@@ -10,7 +10,7 @@ from tabsynth import MargNet
 from tabsynth.design import NO_DESIGN
 from tabsynth.drafting import private_schema
 from tabsynth.drafting.formats import FORMAT_NAMES, WHOLE
-from tabsynth.drafting.partition import Partition, edges_of_numbers, round_numbers
+from tabsynth.drafting.partition import Partition, coarse_edges, edges_of_numbers, round_numbers
 from tabsynth.drafting.private_schema import draft_on_ledger
 from tabsynth.drafting.released_numbers import NumberDraft, draft_of
 from tabsynth.privacy.ledger.ledger import Ledger
@@ -24,7 +24,10 @@ def refined(points: np.ndarray, seed: int) -> Partition:
     """A partition after five rounds over some points."""
     rng = np.random.default_rng(seed)
     partition = Partition(
-        edges_of_numbers(1.0), round_numbers(1.0), lambda low, high: max(1.0, 0.02 * (high - low))
+        edges_of_numbers(1.0),
+        round_numbers(1.0),
+        lambda low, high: max(1.0, 0.02 * (high - low)),
+        coarse_edges(1.0),
     )
     for std in STDS:
         partition.refine()
