@@ -34,7 +34,7 @@ def visits(rows: int = 900) -> pd.DataFrame:
 
 def test_a_fit_without_a_schema_ends_with_a_summary(tmp_path) -> None:
     visits().to_csv(tmp_path / "t.csv", index=False)
-    fit = ("fit", "t.csv", "--epsilon", 1, "--seed", 0, "--time-limit", "1s", "-o", "m")
+    fit = ("fit", "t.csv", "--epsilon", 0.6, "--seed", 0, "--time-limit", "1s", "-o", "m")
     done = run(*fit, "--save-schema", "s.json", cwd=tmp_path)
     schema = Schema.load(tmp_path / "s.json")
     left = len(schema.left_out)

@@ -144,8 +144,8 @@ class Partition:
             kept = np.isin(self.edges, self._coarse[1])
         else:
             coarse = self._coarse[0]
-            low = coarse[max(0, np.searchsorted(coarse, bounds[0], side="right") - 1)]
-            high = coarse[min(len(coarse) - 1, np.searchsorted(coarse, bounds[1]))]
+            first, last = np.searchsorted(coarse, bounds).tolist()
+            low, high = coarse[max(0, first - (coarse[first] > bounds[0]))], coarse[last]
             kept = np.isin(self.edges, coarse) | ((self.edges >= low) & (self.edges <= high))
         kept[[0, -1]] = True
         starts = np.flatnonzero(kept[:-1])

@@ -66,6 +66,8 @@ def test_a_unit_adds_at_most_one_to_the_sums_of_a_round(number: int, rows: int) 
     drafts = draft._formats()
     for earlier in range(1, number):
         draft._round(drafts, earlier)
+    for column in drafts.values():
+        column.begin(number)
     cells = ["rare", "7", "77777", "1.25", "2031-01-01", *(f"new {i}" for i in range(9))]
     more = pd.DataFrame({name: rng.choice(cells, rows) for name in table})
     equal = pd.concat([table.head(1)] * rows, ignore_index=True)

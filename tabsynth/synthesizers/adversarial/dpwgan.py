@@ -124,7 +124,7 @@ class DPWGAN(Synthesizer):
         Fit although the schema was drafted from a table; the certificate says so.
     draft_options : dict, optional
         For a fit without a schema: ``null_values``, texts that mean null, and ``decimal``, the decimal mark of texts;
-        ``relations``, by default True, whether a twentieth of the budget is for a search for relations between columns, which
+        ``relations``, by default True, whether 3% of the budget (in μ²) is for a search for relations between columns, which
         then hold in all synthetic rows; ``weight``, ``max_weight``, ``unit`` and ``max_rows_per_unit``, which the drafted
         schema declares.
     random_state : int, optional
