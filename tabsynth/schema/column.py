@@ -274,10 +274,6 @@ class Column:
             return number
         return f"{number:.15g}" if isinstance(number, float) else str(number)
 
-    def of_values(self) -> Self:
-        """Return the column of values without reasons for missing, in their dtype."""
-        return dataclasses.replace(self, missing={}, dtype=self.value_dtype)
-
     def strict(self) -> Self:
         """Return the column that takes declared values only, and nothing in place of others."""
         return self
@@ -565,7 +561,9 @@ def _check_missing(column: Column, where: str) -> None:
     if not column.learned:
         raise InputError(f"{where}: a column that is not learned has no reasons for missing.")
     check_reasons(column.missing, where)
-    strict = column.of_values().strict()
+    changes: dict[str, Any] = {"missing": {}, "dtype": column.value_dtype}
+    changes |= {"format": None} if column.kind == "numeric" else {}  # which is of texts
+    strict = dataclasses.replace(column, **changes).strict()
     for key, reason in zip(column.missing, column.reasons, strict=True):
         value = pd.Series([reason], dtype=object)
         try:

@@ -313,10 +313,6 @@ class Numeric(Column):
 
     # Values to codes and back.
 
-    def of_values(self) -> Self:
-        """Extend :meth:`Column.of_values`: without a format."""
-        return replace(self, missing={}, dtype=self.value_dtype, format=None)
-
     def strict(self) -> Self:
         """Implement :meth:`Column.strict`: without ``clip``."""
         return replace(self, clip=False)
