@@ -288,11 +288,11 @@ def prepare(group: str, folder: Path) -> None:
         write_table(table.assign(PWGTP=rng.integers(1, 300, len(table))), folder / "private.csv")
         schema.replace(weight="PWGTP", max_weight=1000).save(folder / "schema.json")
     elif group == "readme":
-        people = {"mrn": [f"M{i:06}" for i in range(2_000)], "sex": rng.choice(["f", "m"], 2_000)}
-        people["weight"] = rng.normal(75, 12, 2_000).round(1)
-        days = pd.to_timedelta(rng.integers(0, 700, 2_000), "D")
-        people["admitted"] = pd.Timestamp("2020-01-01") + days
-        pd.DataFrame(people).to_csv(folder / "people.csv", index=False)
+        rows = 4_000  # in place of the public table, which is no part of the project
+        visits = {"id": np.arange(rows) // 3, "docvis": rng.poisson(3, rows)}
+        visits |= {"year": rng.integers(1984, 1989, rows), "age": rng.integers(25, 65, rows)}
+        visits |= {"female": rng.integers(0, 2, rows), "hhninc": rng.gamma(2, 1.5, rows).round(2)}
+        pd.DataFrame(visits).to_csv(folder / "rwm5yr.csv", index=False)
 
 
 def rewritten(page: str, results: list[tuple[Block, str]]) -> str:

@@ -13,6 +13,7 @@ import nbformat
 import pages
 import pandas as pd
 import pytest
+from benchmark_data import data_file
 from command_lines import TABSYNTH
 from mentions import (
     OTHER_OPTIONS,
@@ -96,7 +97,7 @@ def test_pages_run_and_print_what_they_say(group, tmp_path):
         assert imported.drafted == () and imported.names == ("sex", "age", "income")
     if group == "readme":
         made = pd.read_csv(tmp_path / "synthetic.csv")
-        assert list(made) == ["sex", "weight", "admitted"] and len(made) == 300
+        assert list(made) == ["docvis", "year", "age", "female", "hhninc"] and len(made) == 300
 
 
 def files_not_there(codes, folder):
@@ -322,6 +323,19 @@ def test_the_columns_of_the_schema_reference_are_valid():
     facts = {"format": "tabsynth-schema/1", **json.loads(f"{{{rules}}}")}
     schema = Schema.from_dict({**facts, "columns": [*temporal, *numbers, *texts, code, *days]})
     assert len(schema.rules) == 8
+
+
+@pytest.mark.data("field/rwm5yr.csv")
+def test_the_first_commands_make_a_table_of_a_public_file(tmp_path):
+    (tmp_path / "rwm5yr.csv").write_bytes(data_file("field/rwm5yr.csv").read_bytes())
+    first = next(b for b in blocks(README) if b.text.startswith("tabsynth fit rwm5yr.csv"))
+    pages.carry_out(first, "README", {}, tmp_path)
+    synthetic = pd.read_csv(tmp_path / "synthetic.csv")
+    real = pd.read_csv(tmp_path / "rwm5yr.csv")
+    assert list(synthetic) == [name for name in real if name != "id"] and len(synthetic) == 300
+    for name in ("year", "female", "married", "kids", "edlevel"):
+        assert set(synthetic[name]) <= set(real[name]), name
+    assert synthetic["age"].between(23, 66).all() and synthetic["hhninc"].between(0, 40).all()
 
 
 def test_two_commands_are_those_of_the_makefile():
