@@ -101,6 +101,32 @@ QUESTIONS: dict[str, Question] = {
             and getattr(schema["value"], "high", 0) > 100_000
         ),
     ),
+    "between steps": Question(
+        text="is this number between whole numbers in the table?",
+        others=_column([str(i % 20) for i in range(400)]),
+        record=_column(["7.25"]),
+        yes=lambda schema: (
+            schema is not None
+            and "value" in schema.names
+            and 7.25 in getattr(schema["value"], "categories", ())
+        ),
+    ),
+    "sign": Question(
+        text="is there a percentage in the table?",
+        others=_column([str(i % 50) for i in range(50)]),
+        record=_column(["12%"]),
+        yes=lambda schema: (
+            schema is not None
+            and "value" in schema.names
+            and getattr(schema["value"], "format", None) is not None
+        ),
+    ),
+    "repeats": Question(
+        text="does this record number repeat in the table?",
+        others=_column([str(10_000 + 7 * i) for i in range(1_000)]),
+        record=_column(["10000"]),
+        yes=lambda schema: schema is not None and "value" in schema.names,
+    ),
 }
 
 
@@ -117,7 +143,8 @@ def audit_draft(
 
     Parameters
     ----------
-    question : {"e-mail", "diagnosis", "maximum"}
+    question : str
+        A key of :data:`QUESTIONS`.
     epsilon, delta : float
         The claim of each draft.
     alone : bool
