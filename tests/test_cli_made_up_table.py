@@ -34,8 +34,11 @@ def test_two_commands_make_a_private_table_of_a_messy_file(table, tmp_path):
     made = pd.read_csv(tmp_path / "synthetic.csv", sep=";", decimal=",")
     assert not set(made_up.IDENTIFYING) & set(made) and len(made) == 400
     kinds = {c["name"]: c["kind"] for c in json.loads((tmp_path / "s").read_text())["columns"]}
-    for name in ("cost_care", "cost_total", "weight_kg", "sbp", "age"):
+    for name in ("weight_kg", "sbp", "age"):
         assert kinds[name] == "numeric" and pd.api.types.is_numeric_dtype(made[name]), name
+    for name in ("cost_care", "cost_total"):
+        assert kinds[name] == "numeric"
+        assert made[name].str.fullmatch(r"-?\d+\.\d\d €").all(), name
     assert (
         kinds["admit"] == "datetime"
         and pd.to_datetime(made["admit"]).dt.year.isin([2023, 2024]).all()

@@ -538,7 +538,6 @@ def test_a_stale_system_is_replayed_from_its_first_seed(measure, monkeypatch):
     monkeypatch.setattr(replays, "linked_system_names", dict)
     monkeypatch.setattr(replays, "COUNTED", {})
     monkeypatch.setattr(replays.torch, "set_num_threads", lambda threads: None)
-    monkeypatch.setattr(replays.released, "RELEASED_ROWS", 1000)
     words = ["--output", str(measure.path), "--seeds", "2"]
     old = {"neighbours": {}, "seeds": [0, 1], "compared": 9, "cpu_seconds": 9.0}
     measure.path.write_text(json.dumps({"systems": {"margnet": old, "gone": old}}))

@@ -31,9 +31,10 @@ def read_parquet(path: str | Path) -> pd.DataFrame:
     """
     from pyarrow import parquet
 
+    limits = Limits(path)  # of a regular file: to open a pipe waits for ever
     try:
         with open(path, "rb") as file:
-            _check_parquet(file, path, Limits(path))
+            _check_parquet(file, path, limits)
             reader = parquet.ParquetFile(file, thrift_string_size_limit=2**24, pre_buffer=False)
             return table_from_arrow(without_index(reader.read()))
     except InputError:

@@ -196,7 +196,7 @@ def test_cells_of_a_drafted_column_keep_what_it_holds() -> None:
     table = skewed()
     schema = draft_schema(table)
     skewed_names = {c.name for c in schema.columns if isinstance(c, Numeric) and c.breaks}
-    assert skewed_names == {"income", "index", "real"}
+    assert skewed_names == {"income", "index", "real", "price"}
     assert schema["density"].kind == "ordinal" and schema["density"].size == 20
     assert schema["industry"].kind == "ordinal" and set(schema["industry"].categories) == set(
         table["industry"]

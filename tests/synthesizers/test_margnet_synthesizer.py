@@ -382,7 +382,7 @@ def test_no_matrix_is_held_of_columns_that_no_pair_has(monkeypatch: pytest.Monke
 
     def init(self: CountLoss, *given: Any, **named: Any) -> None:
         original(self, *given, **named)
-        widths.append(self.pairs.groups.width)
+        widths.append(self.terms[0].groups.width)
 
     monkeypatch.setattr(CountLoss, "__init__", init)
     rng = np.random.default_rng(0)
