@@ -273,7 +273,7 @@ def _even_breaks(edges: np.ndarray, sums: np.ndarray, low: float, high: float) -
     # Half of the cells are even: values that many rows have are in the sums, and have cells of their own.
     ends = np.unique(np.concatenate([edges, even]))
     mixed = np.interp(ends, edges, shares) + np.interp(ends, [low, high], [0.0, 1.0])
-    cells = max(DEFAULT_BINS // 2, DEFAULT_BINS - len(edges))
+    cells = max(DEFAULT_BINS // 4, DEFAULT_BINS - len(edges))
     inner = np.interp(2 * np.arange(1, cells) / cells, mixed, ends)
     starts = np.unique(np.concatenate([inner, edges]))
     starts = starts[(starts > low) & (starts < high)]
