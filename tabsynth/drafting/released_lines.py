@@ -21,7 +21,7 @@ FARTHEST = 1e100  # of a number on the line, which none of its multiples overflo
 FEW = 64  # values, which are listed where no other row is clearly left
 VALUES = 4  # the first round that asks for values: earlier ones have more noise, and each question costs all others
 FEW_SHARE = 0.15  # of the rows: different values that are clearly few
-MOST_OTHERS = 0.1  # of the rows: those with other values, which become the nearest listed one
+MOST_OTHERS = 0.15  # of the rows: those with other values, which become the nearest listed one
 LEAST_EQUAL = (
     3  # distances between listed values, for those that are missing between them to be listed
 )
@@ -184,15 +184,14 @@ class LineDraft(ColumnDraft):
         return np.abs(points - np.rint(points / self.step) * self.step) > OFF * self.step
 
     def _points(self, column: Distinct) -> tuple[np.ndarray, np.ndarray]:
-        """Return which distinct values are null, and the position of each, on a step if there are many; NaN for nulls; shape (m + 1,)."""
+        """Return which distinct values are null, and the position of each, on a step if it is near one; NaN for nulls; shape (m + 1,)."""
         missing = self._missing(column.values)
         points = np.append(self.positions(column.values), np.nan)
         points[missing | np.isinf(points)] = np.nan
         points = np.clip(points, -FARTHEST, FARTHEST)
         if self.step is not None:
             on_steps = np.round(np.rint(points / self.step) * self.step, 9)
-            between = self._off(points) & (not self._many_steps)
-            points = np.where(between, np.round(points, 9), on_steps)
+            points = np.where(self._off(points), points, on_steps)
         return missing, points
 
     def _steps(self, low: float, high: float) -> float:
@@ -276,6 +275,8 @@ class LineDraft(ColumnDraft):
             return f"no range of its values has enough rows {AT_THIS_BUDGET}"
         ends = [] if self._bounds is None else list(self._within(*self._bounds))
         values, far = self._apart(ends)
+        if (step := self.resolution) is not None and not self.few:
+            values = sorted({round(round(value / step) * step, 9) for value in values})
         low, high = min([*ends, *values]), max([*ends, *values])
         if self.resolution is None and high in values:  # which the last cell has, too
             high = float(np.nextafter(high, math.inf))
@@ -324,7 +325,7 @@ class LineDraft(ColumnDraft):
         different, noise = self._different
         if self.values or different == math.inf:
             return False
-        return are_record_numbers(different, self.rows, ALL * noise)
+        return are_record_numbers(different, self.rows, ALL * math.hypot(noise, self.noise))
 
     def _apart(self, ends: Sequence[float]) -> tuple[list[float], list[float]]:
         """Return released values that lie with the others, and those far away from all, which stand for something else.

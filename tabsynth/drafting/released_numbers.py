@@ -149,7 +149,7 @@ class NumberDraft(LineDraft):
         """Implement :attr:`ColumnDraft.counts_different`: of whole numbers without a common one, and where few values may be all."""
         if self.values:
             return self._lists_values
-        return self.step == 1 and self._many_steps and not self.dense
+        return self.step == 1 and (self._many_steps or self._bounds is None) and not self.dense
 
     def questions(self, column: Distinct, number: int) -> list[Question]:
         """Extend :meth:`LineDraft.questions`: until there are bounds, asks for the signs of texts. Other rows lose no weight to it."""
