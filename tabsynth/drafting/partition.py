@@ -24,16 +24,8 @@ PART = 2.5  # standard deviations of noise that each part of a split cell should
 MOST_PARTS = 10
 EACH = 128  # steps between the ends, below which each has a cell of its own: they may be codes
 MANTISSAS = (1, 2, 5)
-SHAPE = (
-    1,
-    1.5,
-    2,
-    3,
-    4,
-    5,
-    6,
-    8,
-)  # of powers of ten, between which the distribution of numbers is asked
+# Of powers of ten, between which the distribution of numbers is asked.
+SHAPE = (1, 1.5, 2, 3, 4, 5, 6, 8)
 POWERS = range(16)  # of ten, of the first cells of numbers
 SMALL = (*(10.0**power for power in range(-6, -1)), 0.1, 0.2, 0.5)  # edges below 1
 SINGLE = range(-1, 17)  # small numbers of steps that have a first cell each

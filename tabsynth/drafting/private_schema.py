@@ -227,11 +227,10 @@ def draft_on_ledger(
             raise InputError("The table has a column whose name is empty; rename it.")
     ledger.unit = design.unit
     draft = _Draft(frame, design, ledger, mu, null_values, random_state, composition, decimal)
-    draft.saves = saves
     if draft.inferred:
         warnings.warn(INFERRED, stacklevel=3)
     try:
-        columns, left_out = draft.columns()
+        columns, left_out = draft.columns(saves=saves)
     finally:
         ledger.close()
     released: JsonObject = {
@@ -297,7 +296,6 @@ class _Draft:
         composition: str,
         decimal: str | None,
     ) -> None:
-        self.saves = False
         self.decimal = decimal  # else decided by the noisy counts of formats
         self.sources: dict[str, dict[str, list[str]]] = {}
         self.notes: dict[str, JsonObject] = {}
@@ -335,12 +333,15 @@ class _Draft:
         self._table = PrivateTable((columns, shared), ledger)
         self._names = names
 
-    def columns(self) -> tuple[list[Column], list[dict[str, str]]]:
-        """Return the columns in their order, and those that are left out."""
+    def columns(self, *, saves: bool = False) -> tuple[list[Column], list[dict[str, str]]]:
+        """Return the columns in their order, and those that are left out.
+
+        With ``saves``, releases after the first spend less on tables of many rows.
+        """
         drafts: dict[str, ColumnDraft] = {}
         if self._names:
             drafts = self._formats()
-            if self.saves:
+            if saves:
                 rows = max((draft.rows for draft in drafts.values()), default=0.0)
                 self._budget = self._budget.for_rows(rows)
             for number in range(1, len(ROUNDS)):

@@ -22,9 +22,7 @@ FEW = 64  # values, which are listed where no other row is clearly left
 VALUES = 4  # the first round that asks for values: earlier ones have more noise, and each question costs all others
 FEW_SHARE = 0.15  # of the rows: different values that are clearly few
 MOST_OTHERS = 0.15  # of the rows: those with other values, which become the nearest listed one
-LEAST_EQUAL = (
-    3  # distances between listed values, for those that are missing between them to be listed
-)
+LEAST_EQUAL = 3  # equal distances between listed values, for values between them to be listed
 OFF = 1e-6  # of a step: what lies farther from the next one is between steps
 SHAPES = 3  # the first round that asks how numbers of many steps are distributed, and for multiples
 HEAPED = 0.05  # of the rows: multiples that are more than those of evenly spread numbers
