@@ -31,7 +31,7 @@ REPEATED_FROM = (
     2  # rounds, of which no text that looks like a name is released where names are of persons
 )
 FEW_REPEAT = 0.5  # of the rows: those with other values, above which such texts do not repeat
-FEW_OTHERS = 0.1  # of the rows: so few may have other values where one alone is released
+FEW_OTHERS = 0.3  # of the rows: so few may have other values where one alone is released
 
 
 @dataclass(frozen=True, eq=False)

@@ -161,12 +161,19 @@ def find_relations(
     finally:
         ledger.close()
     rules: list[JsonObject] = []
+    ordered = set[tuple[str, str]]()  # names of which the first is known to be no larger
     for relation in relations:
+        low, high = relation[0].get("order", (None, None))
+        if (high, low) in ordered:  # equal numbers, whose bounds and cells differ
+            continue
         # A rule may contradict an earlier one, or need a column that follows from others.
         with suppress(InputError):
             with_relation = schema.replace(constraints=[*rules, *relation])
             _ = CodeRules(with_relation).merged_rules, with_relation.learned
             rules += relation
+            below = {low, *(a for a, b in ordered if b == low)}
+            above = {high, *(b for a, b in ordered if a == high)}
+            ordered |= {(a, b) for a in below for b in above if low is not None}
     released = {**(schema.released or {}), "mechanisms": ledger.to_list()}
     if not rules:
         return schema.replace(released=released)
