@@ -59,8 +59,11 @@ def summarize(
     if public:
         lines.append(f"From the catalogue of public facts, by name or value: {list_names(public)}.")
     if schema.rules:
-        lines.append(f"{len(schema.rules)} rules between columns hold in all synthetic rows:")
+        lines.append(
+            f"Rules between columns, which hold in all synthetic rows ({len(schema.rules)}):"
+        )
         lines += [f"  {rule.text}" for rule in schema.rules[:MOST_RULES]]
+        lines += ["  …"] * (len(schema.rules) > MOST_RULES)
     rare = any(item["reason"].endswith(AT_THIS_BUDGET) for item in schema.left_out)
     if rare or notes:
         draft = "tabsynth schema draft TABLE -o draft.json" if command else "draft_schema"

@@ -188,7 +188,7 @@ def test_the_command_lists_what_holds(tmp_path) -> None:
     words = ("fit", "t.csv", "--epsilon", 4, "--set", "steps=5", "--seed", 1, "-o")
     printed = run(*words, "m", cwd=tmp_path)
     listed = printed.stdout + printed.stderr
-    assert "hold in all synthetic rows:" in listed and "  admission <= discharge" in listed
+    assert "which hold in all synthetic rows (" in listed and "  admission <= discharge" in listed
     printed = run(*words, "n", "--no-relations", cwd=tmp_path)
     assert "hold in all synthetic rows" not in printed.stdout + printed.stderr
     DECLARED.save(tmp_path / "s.json")
