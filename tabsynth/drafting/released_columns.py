@@ -32,7 +32,7 @@ REPEATED_FROM = (
 )
 FEW_REPEAT = 0.5  # of the rows: those with other values, above which such texts do not repeat
 # Of the rows: those that may have other values where one alone is released, above which it is said, and the column is left out.
-FEW_OTHERS, MOST_OTHERS = 0.1, 0.3
+FEW_HIDDEN, MOST_HIDDEN = 0.1, 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,14 +155,14 @@ class ColumnDraft:
         """Return the column, or why it is left out: also if it has one value alone and rows may well have others."""
         column = self.column()
         collapsed = not isinstance(column, str) and has_one_value(column) and not column.nulls
-        if collapsed and self.unreleased.most > MOST_OTHERS * self.rows:
+        if collapsed and self.unreleased.most > MOST_HIDDEN * self.rows:
             return f"only one of its values has enough rows {AT_THIS_BUDGET}"
         return column
 
     def note(self, column: Column) -> JsonObject | None:
         """Return what a person must know of a column that is kept: a clause, the share of rows that it is about, and its interval."""
         unreleased, all_rows = self.unreleased, max(1.0, self.rows)
-        if has_one_value(column) and unreleased.most > FEW_OTHERS * self.rows:
+        if has_one_value(column) and unreleased.most > FEW_HIDDEN * self.rows:
             note = "kept with one value, which up to this share of rows lack"
             return {"note": note, "share": round(min(1.0, unreleased.most / all_rows), 2)}
         note_of_unreleased = self._note_of_unreleased(column)

@@ -30,6 +30,7 @@ from tabsynth.drafting.private_schema import INFERRED, draft_private
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import THRESHOLD_SHARE
+from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 from tabsynth.training.loop import Progress
 
@@ -72,6 +73,11 @@ def _column(values: list[str]) -> pd.DataFrame:
     return pd.DataFrame({"value": values})
 
 
+def _released(tells: Callable[[Column], bool]) -> Answer:
+    """What is asked of the column, if it is released."""
+    return lambda schema: schema is not None and "value" in schema.names and tells(schema["value"])
+
+
 QUESTIONS: dict[str, Question] = {
     "e-mail": Question(
         text="is this e-mail address in the table?",
@@ -87,45 +93,31 @@ QUESTIONS: dict[str, Question] = {
         text="is this rare diagnosis in the table?",
         others=_column(["I10"] * 120 + ["E11"] * 80),
         record=_column(["Q99"]),
-        yes=lambda schema: (
-            schema is not None and "value" in schema.names and "Q99" in schema["value"].categories
-        ),
+        yes=_released(lambda column: "Q99" in column.categories),
     ),
     "maximum": Question(
         text="is this maximum in the table?",
         others=_column([str(i % 100) for i in range(200)]),
         record=_column(["900000"]),
-        yes=lambda schema: (
-            schema is not None
-            and "value" in schema.names
-            and getattr(schema["value"], "high", 0) > 100_000
-        ),
+        yes=_released(lambda column: getattr(column, "high", 0) > 100_000),
     ),
     "between steps": Question(
         text="is this number between whole numbers in the table?",
         others=_column([str(i % 20) for i in range(400)]),
         record=_column(["7.25"]),
-        yes=lambda schema: (
-            schema is not None
-            and "value" in schema.names
-            and 7.25 in getattr(schema["value"], "categories", ())
-        ),
+        yes=_released(lambda column: 7.25 in getattr(column, "categories", ())),
     ),
     "sign": Question(
         text="is there a percentage in the table?",
         others=_column([str(i % 50) for i in range(50)]),
         record=_column(["12%"]),
-        yes=lambda schema: (
-            schema is not None
-            and "value" in schema.names
-            and getattr(schema["value"], "format", None) is not None
-        ),
+        yes=_released(lambda column: getattr(column, "format", None) is not None),
     ),
     "repeats": Question(
         text="does this record number repeat in the table?",
         others=_column([str(10_000 + 7 * i) for i in range(1_000)]),
         record=_column(["10000"]),
-        yes=lambda schema: schema is not None and "value" in schema.names,
+        yes=_released(lambda column: True),
     ),
 }
 

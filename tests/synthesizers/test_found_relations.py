@@ -206,3 +206,12 @@ def test_the_command_lists_what_holds(tmp_path) -> None:
 def test_another_value_of_the_option_is_refused() -> None:
     with pytest.raises(InputError, match="relations"):
         fitted(stays(50), draft_options={"relations": "no"})
+
+
+def test_equal_columns_can_be_sampled() -> None:
+    """Their orders close a cycle, and with bounds of each column's own no row keeps all of them."""
+    amounts = np.random.default_rng(0).lognormal(8, 0.8, 3_000).round(2)
+    model = fitted(pd.DataFrame({f"c{i}": amounts for i in range(6)}), 20.0, random_state=0)
+    assert model.schema_.rules
+    rows = model.sample(500, random_state=0)
+    assert all(not rule.violations(rows).any() for rule in model.schema_.rules)

@@ -12,6 +12,7 @@ from tabsynth.drafting import private_schema
 from tabsynth.drafting.formats import FORMAT_NAMES, WHOLE
 from tabsynth.drafting.partition import Partition, coarse_edges, edges_of_numbers, round_numbers
 from tabsynth.drafting.private_schema import draft_on_ledger
+from tabsynth.drafting.released_lines import _completed
 from tabsynth.drafting.released_numbers import NumberDraft, draft_of
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema.schema import Schema
@@ -235,3 +236,41 @@ def test_a_row_moves_the_numbers_of_different_values_by_one_at_most() -> None:
     assert counted[0] == pytest.approx([600] * 3, rel=1e-3)
     moved = (np.array(counted[1]) - counted[0]) / math.sqrt(3)  # as each is weighed
     assert 0.99 < np.linalg.norm(moved) <= 1 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds", "completed"),
+    [
+        ([4.5, 14.5, 24.5, 34.5, 54.5], (0.0, 70.0), [4.5, 14.5, 24.5, 34.5, 44.5, 54.5, 64.5]),
+        ([6.0, 7.0, 8.0, 9.0, 9.94, 10.0, 12.0], (6.0, 13.0), [6, 7, 8, 9, 9.94, 10, 11, 12]),
+        # None lies beside a value at another distance, and too few distances are equal.
+        ([0.15, 0.25, 0.35, 0.45, 0.9, 1.1], (0.15, 1.2), [0.15, 0.25, 0.35, 0.45, 0.9, 1.1]),
+        ([0.0, 0.69, 1.1, 1.39], (0.0, 2.0), [0.0, 0.69, 1.1, 1.39]),
+    ],
+)
+def test_values_at_equal_distances_are_completed(
+    values: list[float], bounds: tuple[float, float], completed: list[float]
+) -> None:
+    assert _completed(values, bounds) == completed
+
+
+@pytest.mark.filterwarnings("ignore:The draft takes as public")
+def test_values_that_many_rows_have_are_kept_as_they_stand() -> None:
+    """A mean in place of missing whole numbers, and logarithms with seven digits, of which some have seven decimals."""
+    rng = np.random.default_rng(0)
+    years = np.where(rng.random(5_000) < 0.11, 10.25, rng.integers(3, 17, 5_000))
+    logs = [f"{math.log(size):.7g}" for size in (1, 2, 3, 4, 5, 6)]
+    texts = rng.choice(logs, 5_000, p=[0.2, 0.1, 0.2, 0.2, 0.15, 0.15])
+    table = pd.DataFrame({"years": [f"{year:g}" for year in years], "logs": texts})
+    schema = drafted(table)
+    assert {*schema["years"].categories} >= {10.25, *range(4, 16)}
+    assert {*schema["logs"].categories} == {*map(float, logs)}
+
+
+@pytest.mark.filterwarnings("ignore:The draft takes as public")
+def test_cells_of_skewed_numbers_divide_the_rows() -> None:
+    votes = np.random.default_rng(0).lognormal(3.5, 2, 8_000).astype(int) + 5
+    column = drafted(pd.DataFrame({"votes": votes}))["votes"]
+    edges = np.array([column.low, *column.breaks, column.high + 1])  # type: ignore[attr-defined]
+    shares = np.histogram(votes, edges)[0] / len(votes)
+    assert shares.max() < 0.15  # of equal cells nearly all rows are in the first
