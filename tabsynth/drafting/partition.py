@@ -93,8 +93,10 @@ class Partition:
         return None if ends is None else (self.edges[ends[0]], self.edges[ends[1] + 1])
 
     def clear_beyond(self, low: float, high: float) -> bool:
-        """Return whether cells outside of two edges clearly have rows, all together."""
+        """Return whether cells between the ends, outside of two edges, clearly have rows, all together."""
+        first, last = self.bounds() or (low, high)
         outside = (self.edges[1:] <= low) | (self.edges[:-1] >= high)
+        outside &= (self.edges[:-1] >= first) & (self.edges[1:] <= last)
         noise = math.sqrt(np.square(self._known.deviations[outside]).sum())
         return bool(self.estimates[outside].sum() > CLEAR_CELL * noise)
 

@@ -245,6 +245,7 @@ class LineDraft(ColumnDraft):
     def _set_bounds(self) -> None:
         """Set the bounds to what the partition finds, or found before, within the limits of the catalogue."""
         self._bounds = self.partition.bounds() or self._bounds
+        self.sources["bounds"] = [name for name in self.sources["bounds"] if name != self.entry]
         if self._bounds is None or self.limits is None or self.partition.clear_beyond(*self.limits):
             return
         low, high = max(self._bounds[0], self.limits[0]), min(self._bounds[1], self.limits[1])

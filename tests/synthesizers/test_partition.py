@@ -78,6 +78,8 @@ def test_rows_beyond_limits_are_told_from_noise() -> None:
     ages = np.random.default_rng(0).integers(20, 80, 3_000)
     assert not refined(ages, 0).clear_beyond(0, 121)
     assert refined(ages * 12, 0).clear_beyond(0, 121)
+    flags = np.random.default_rng(1).choice(5, 3_000, p=[0.9, 0.05, 0.015, 0.005, 0.03])
+    assert refined(flags, 0).clear_beyond(0, 2)
 
 
 def test_a_million_rows_at_one_end_of_a_cell_are_bounded_finely() -> None:
