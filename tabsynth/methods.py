@@ -141,7 +141,6 @@ METHODS: dict[str, Method] = {
         estimator="MargNet",
         required=_of_margnet,
         by_schema=True,
-        audits=("white-box", "replay", "black-box", "one-run"),
         audit_fixture="tabsynth.auditing.fixtures.margnet",
     ),
     "dp-wgan": Method(

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import evidence
-import numpy as np
 import torch
 from evidence import AUDITS, CURRENT
 
@@ -27,7 +26,6 @@ from record_replay.units import as_unit
 
 import tabsynth
 from tabsynth._files import write_text
-from tabsynth.auditing import one_run
 from tabsynth.auditing.blackbox import Setting, audit_black_box
 from tabsynth.auditing.canaries import audit_gan
 from tabsynth.auditing.canary_counts import audit_counts
@@ -35,16 +33,12 @@ from tabsynth.auditing.canary_votes import audit_votes
 from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.auditing.outcomes import AuditResult
 from tabsynth.auditing.request import AuditRequest
-from tabsynth.datasets import load_census
 from tabsynth.privacy.certificate.certificate import code
-from tabsynth.synthesizers import MargNet
 from tabsynth.synthesizers.estimator import LINKED, METHODS
-from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training.loop import Progress
 
 HERE = Path(__file__).parent
-DELTA, KNOWN = 1e-5, 8000
-CANARIES = 1000
+DELTA = 1e-5
 UNIT_ROWS = 3  # of a unit, whose canary has two more
 OF_UNITS = f"unit of {UNIT_ROWS} rows"
 # Black-box fits take 0.22 CPU seconds (pate-gan), 0.24 (pate-acgan), 0.31 (margnet), 0.66 (dp-gan), 1.9 (dp-wgan). The
@@ -59,7 +53,7 @@ BLACK_OF_UNITS = 300
 
 
 # Expected seconds of an audit of which no time is known.
-SECONDS = {"white-box": 15.0, "one-run": 40.0, "black-box": 700.0, "domain-inference": 150.0}
+SECONDS = {"white-box": 15.0, "black-box": 700.0, "domain-inference": 150.0}
 
 
 class TimeIsUp(Exception):
@@ -81,8 +75,6 @@ def jobs(
     out["white-box dp-wgan 8, rate 0.2"] = lambda: audit_gan(
         AuditRequest(method="dp-wgan", epsilon=8.0, delta=DELTA, runs=WHITE["dp-wgan"]), rate=0.2
     )
-    for epsilon in (8.0, 1.0):
-        out[f"one-run margnet {epsilon:g}"] = partial(_one_run, epsilon)
     of_units = {"dp-wgan": 4, "dp-gan": 4, "margnet": 2, "pate-gan": 4, "pate-acgan": 4}
     audits = {"margnet": audit_counts, "dp-wgan": audit_gan, "dp-gan": audit_gan}
     for method, part in of_units.items():
@@ -132,15 +124,6 @@ def missing(record: dict[str, Any]) -> list[str]:
 def _of_units(audit: Callable[[], list[AuditResult]]) -> list[AuditResult]:
     """Return the results of an audit under a unit, whose parts say so."""
     return [replace(result, part=f"{result.part}, {OF_UNITS}") for result in audit()]
-
-
-def _one_run(epsilon: float) -> list[AuditResult]:
-    table, schema = load_census()
-    inserted = one_run.insert_canaries(schema, table[:KNOWN], CANARIES, np.random.default_rng())
-    rows = KNOWN + CANARIES // 2  # public: how many are in depends on the coins
-    config = MargNetConfig(steps=1)
-    model = MargNet(schema, epsilon=epsilon, delta=DELTA, rows=rows, device="cpu", config=config)
-    return [one_run.audit_one_run(model, inserted)]
 
 
 @contextmanager

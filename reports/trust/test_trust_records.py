@@ -110,7 +110,7 @@ SMALL_PART = AUDIT | {
     ],
 )
 def test_an_audit_that_does_not_support_its_claim_is_named(trust, result, fails):
-    rows = {"white-box margnet 8": {"results": [AUDIT, result]}, "one-run": {"results": [AUDIT]}}
+    rows = {"white-box margnet 8": {"results": [AUDIT, result]}, "replay": {"results": [AUDIT]}}
     actual = trust.unsupportive(AUDITS, {"audits": rows})
     assert actual == (["white-box margnet 8"] if fails else [])
 
@@ -472,16 +472,16 @@ def test_audits_are_measured_if_stale_or_missing(measure, tmp_path, monkeypatch)
             done.append(name)
             return [SimpleNamespace(to_dict=lambda: {"part": name, "runs": 9, "sentence": "."})]
 
-        return {name: lambda n=name: job(n) for name in ("one-run x", "one-run y")}
+        return {name: lambda n=name: job(n) for name in ("replay x", "replay y")}
 
     monkeypatch.setattr(audits, "jobs", jobs)
     monkeypatch.setattr(audits.torch, "set_num_threads", lambda threads: None)
     words = ["--out", str(measure.path), "--runs", str(tmp_path / "runs")]
-    measure.path.write_text(json.dumps({"audits": {"one-run gone": {"results": []}}}))
+    measure.path.write_text(json.dumps({"audits": {"replay gone": {"results": []}}}))
     measure.call(audits, *words, "y")
     kept = measure.call(audits, *words)
-    assert done == ["one-run y", "one-run x"]
-    assert list(kept["audits"]) == ["one-run x", "one-run y"]  # in the order of the jobs
+    assert done == ["replay y", "replay x"]
+    assert list(kept["audits"]) == ["replay x", "replay y"]  # in the order of the jobs
     assert len(kept["modules"]) == 1
     (measure.package / "page.py").write_text("x = 1")
     assert measure.call(audits, *words) == kept
@@ -489,12 +489,12 @@ def test_audits_are_measured_if_stale_or_missing(measure, tmp_path, monkeypatch)
     assert measure.call(audits, *words, "--minutes", "0") == kept
     assert len(done) == 2
     assert measure.call(audits, *words)["modules"] != kept["modules"]
-    assert done[2:] == ["one-run x", "one-run y"]
+    assert done[2:] == ["replay x", "replay y"]
     measure.call(audits, *words, "--again", "y")
-    assert done[4:] == ["one-run y"]
-    monkeypatch.setattr(audits, "missing", lambda record: ["one-run x"])  # of too few fits
+    assert done[4:] == ["replay y"]
+    monkeypatch.setattr(audits, "missing", lambda record: ["replay x"])  # of too few fits
     measure.call(audits, *words)
-    assert done[5:] == ["one-run x"]
+    assert done[5:] == ["replay x"]
 
 
 def test_an_interrupted_black_box_audit_is_resumed(measure, tmp_path, monkeypatch, capsys):

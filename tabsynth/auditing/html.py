@@ -14,8 +14,6 @@ ABOUT = {
     "black-box": "The attacker sees only synthetic rows and must tell fits to a dataset from fits to its"
     " neighbouring dataset. This attacker is weaker than differential privacy allows, so the lower bound is usually"
     " far below the claim. The audit can detect leakage outside the mechanisms.",
-    "one-run": "Many canaries are each inserted into one table with probability 1/2. From the releases of one fit"
-    " the attacker guesses which ones were inserted.",
     "replay": "A small fit to an artificial table is recorded and repeated with the same releases on a neighbouring"
     " dataset, in which one record is added or removed. All outputs must be equal bit for bit: model, files,"
     " certificate, logs and sample.",

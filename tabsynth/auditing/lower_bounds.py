@@ -12,7 +12,6 @@ import numpy as np
 from scipy import optimize, stats
 
 CONFIDENCE = 0.999
-MOST_EPSILON = 64.0  # of one-run audits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,34 +187,3 @@ def largest_bound(runs: int, delta: float, confidence: float = CONFIDENCE) -> fl
     """Return the largest lower bound of ε that ``runs`` runs on each dataset can give: with no error."""
     rate = rate_upper_bound(0, runs, (1 + confidence) / 2)
     return epsilon_from_rates(rate, rate, delta)
-
-
-def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """Return the p-value of ``right`` correct guesses under (ε, δ)-DP (Steinke, Nasr, Jagielski 2023).
-
-    Theorem 5.2: each of ``canaries`` records is inserted independently with probability 1/2; ``guesses`` of them
-    are guessed after one run. With f(v) = P[Binomial(r, e^ε/(1 + e^ε)) ≥ v],
-    P[right ≥ v] ≤ f(v) + 2mδ · max_{1 ≤ i ≤ m} (f(v − i) − f(v))/i.
-    """
-    if not 0 <= right <= guesses <= canaries:
-        raise ValueError("expected 0 <= right <= guesses <= canaries")
-    chance = 1 / (1 + math.exp(-epsilon))
-    beyond = float(stats.binom.sf(right - 1, guesses, chance))
-    if delta == 0 or right == 0:
-        return min(1.0, beyond)
-    steps = np.arange(1, right + 1)  # past v = 0, f is 1 and only i grows
-    gains = np.cumsum(stats.binom.pmf(right - steps, guesses, chance))
-    return float(min(1.0, beyond + 2 * canaries * delta * float((gains / steps).max())))
-
-
-def one_run_epsilon(
-    canaries: int, guesses: int, right: int, delta: float, confidence: float = CONFIDENCE
-) -> float:
-    """Return the smallest ε that ``right`` correct guesses of one run do not refute at ``confidence``."""
-
-    def excess(epsilon: float) -> float:
-        return one_run_p_value(canaries, guesses, right, epsilon, delta) - (1 - confidence)
-
-    if excess(0.0) >= 0:
-        return 0.0
-    return MOST_EPSILON if excess(MOST_EPSILON) < 0 else optimize.brentq(excess, 0.0, MOST_EPSILON)

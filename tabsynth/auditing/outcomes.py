@@ -18,7 +18,11 @@ FORMAT = "tabsynth-audit/1"
 REFUTED, NOT_REFUTED, INCONCLUSIVE = "refuted", "not refuted", "inconclusive"
 EPSILON_TOLERANCE = 1.01  # ratio; a fit uses its budget to within 1%
 WHOLE = "whole fit"  # the part that is all releases of a fit
-WHOLE_KINDS = ("replay", "black-box", "one-run")  # kinds that audit the whole fit only
+WHOLE_KINDS = (
+    "replay",
+    "black-box",
+    "one-run",
+)  # kinds that audit the whole fit only; the last is of version 0.2
 MIN_MU_RATIO = (
     0.85  # of the μ that theory predicts; a white-box audit that measures less is inconclusive
 )
@@ -30,7 +34,7 @@ class AuditResult:
 
     Attributes
     ----------
-    kind : {"white-box", "black-box", "one-run", "replay"}
+    kind : {"white-box", "black-box", "replay"}
     method, part : str
         What was audited: a method, and which of its releases.
     verdict : {"refuted", "not refuted", "inconclusive"}
@@ -45,7 +49,7 @@ class AuditResult:
         Claim, point estimate and lower bound of μ in Gaussian differential privacy, where the claim has a μ.
     confidence : float
     runs : int
-        Runs on each neighbouring dataset that the bound uses; for one-run audits the number of canaries.
+        Runs on each neighbouring dataset that the bound uses.
     power : str
         What the audit could have detected, in one sentence.
     details : dict

@@ -6,23 +6,14 @@ To add a kind, write a function from an :class:`AuditRequest` to its results and
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from tabsynth import methods
 from tabsynth._validate import one_of
-from tabsynth.auditing import blackbox, one_run, replay_audit
+from tabsynth.auditing import blackbox, replay_audit
 from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.auditing.outcomes import AuditResult
-from tabsynth.auditing.request import BLACK_BOX, ONE_RUN, REPLAY, WHITE_BOX, AuditRequest
-from tabsynth.datasets import load_census
+from tabsynth.auditing.request import BLACK_BOX, REPLAY, WHITE_BOX, AuditRequest
 from tabsynth.errors import InputError
-from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.estimator import MargNet
 from tabsynth.training.loop import Progress
-
-CENSUS_ROWS = 8000  # of the census table, in a one-run audit
-# The noisy counts are all that a fit releases; its steps of estimation add nothing.
-COUNTS_ONLY = MargNetConfig(steps=1)
 
 
 def white_box(request: AuditRequest) -> list[AuditResult]:
@@ -42,22 +33,6 @@ def black_box(request: AuditRequest) -> list[AuditResult]:
     return [blackbox.audit_black_box(setting, path, runs=runs, progress=request.progress)]
 
 
-def one_run_audit(request: AuditRequest) -> list[AuditResult]:
-    """Audit one MargNet fit of the census table with canaries."""
-    table, schema = load_census()
-    count = request.count(ONE_RUN)
-    inserted = one_run.insert_canaries(schema, table[:CENSUS_ROWS], count, np.random.default_rng())
-    model = MargNet(
-        schema,
-        epsilon=request.epsilon,
-        delta=request.delta,
-        rows=CENSUS_ROWS + count // 2,  # public: how many are in depends on the coins
-        device="cpu",
-        config=COUNTS_ONLY,
-    )
-    return [one_run.audit_one_run(model, inserted, progress=request.progress)]
-
-
 def replays(request: AuditRequest) -> list[AuditResult]:
     """Record small fits and replay them on neighbouring datasets."""
     return [replay_audit.audit_by_replay(request)]
@@ -67,7 +42,6 @@ AUDITS: dict[str, Callable[[AuditRequest], list[AuditResult]]] = {
     WHITE_BOX: white_box,
     REPLAY: replays,
     BLACK_BOX: black_box,
-    ONE_RUN: one_run_audit,
 }
 
 
@@ -84,10 +58,8 @@ def check_kind(method: str, kind: str) -> None:
     InputError
     """
     if kind not in list_kinds(method):
-        reason = find_fixture(method).reasons.get(kind)
-        because = f" because {reason}" if reason else ""
         raise InputError(
-            f"{method} has no {kind} audit{because}; take kind={' or '.join(list_kinds(method))}."
+            f"{method} has no {kind} audit; take kind={' or '.join(list_kinds(method))}."
         )
 
 
@@ -117,8 +89,7 @@ def audit(
     folder : path
         An existing folder. Black-box audits keep their runs there and resume from them.
     kinds : sequence of str
-        Keys of ``AUDITS``: ``"white-box"``, ``"replay"``, ``"black-box"``, ``"one-run"``. The default takes
-        about a minute.
+        Keys of ``AUDITS``: ``"white-box"``, ``"replay"``, ``"black-box"``. The default takes about a minute.
     runs, case, seeds, progress
         See :class:`tabsynth.auditing.request.AuditRequest`.
 

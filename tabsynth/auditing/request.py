@@ -12,8 +12,8 @@ from tabsynth.auditing.neighbouring_datasets import (
 from tabsynth.synthesizers.estimator import LINKED, METHODS
 from tabsynth.training.loop import Progress
 
-WHITE_BOX, REPLAY, BLACK_BOX, ONE_RUN = "white-box", "replay", "black-box", "one-run"
-RUNS = {WHITE_BOX: 4000, BLACK_BOX: 500, ONE_RUN: 1000}  # defaults
+WHITE_BOX, REPLAY, BLACK_BOX = "white-box", "replay", "black-box"
+RUNS = {WHITE_BOX: 4000, BLACK_BOX: 500}  # defaults
 MIN_RUNS = 20  # on each dataset; with fewer the attack of a black-box audit cannot be trained
 
 
@@ -27,7 +27,7 @@ class AuditRequest:
     epsilon, delta : float
         The claim.
     runs : int, optional
-        Runs on each neighbouring dataset; for one-run audits the number of canaries. Default: ``RUNS``.
+        Runs on each neighbouring dataset. Default: ``RUNS``.
     folder : Path
         The folder in which black-box audits store their runs.
     case : {"average", "worst"}

@@ -33,12 +33,11 @@ def audit(
     out: Path = option("The folder for audit.html and audit.json.", "-o", "--out", default=MISSING),
     delta: float = option("δ of the claim to audit, between 0 and 1.", default=1e-5),
     kind: str | None = option(
-        "Kind of audit: white-box, replay, black-box, one-run or all. Default: white-box and replay, about a"
-        " minute."
+        "Kind of audit: white-box, replay, black-box or all. Default: white-box and replay, about a minute."
     ),
     runs: int | None = option(
-        "Runs on each neighbouring dataset, at least 20; for one-run the number of canaries. More runs allow"
-        " larger lower bounds. Default: 4000 white-box, 500 black-box, 1000 one-run."
+        "Runs on each neighbouring dataset, at least 20. More runs allow larger lower bounds. Default: 4000"
+        " white-box, 500 black-box."
     ),
     case: str = option(
         "For black-box: average (rows of the census table) or worst (equal rows and one that differs).",

@@ -1,6 +1,5 @@
 """Bounds by a second road: brute force over counts, simulation, closed forms."""
 
-import itertools
 import math
 
 import numpy as np
@@ -99,49 +98,3 @@ def test_separation():
     assert result == pytest.approx(1.5, abs=0.03)
     assert bounds.estimate_mu(np.zeros(3), np.ones(3)) == math.inf
     assert bounds.estimate_mu(np.zeros(3), np.zeros(3)) == 0
-
-
-# One run (Steinke, Nasr, Jagielski 2023, Theorem 5.2).
-
-
-@pytest.mark.parametrize(("m", "r", "v"), [(5, 4, 3), (12, 8, 8), (40, 20, 15), (40, 40, 0)])
-@pytest.mark.parametrize("delta", [0.0, 1e-3])
-def test_one_run_p_value_by_the_formula(m, r, v, delta):
-    """Sums written out: f(v) over all outcomes, and the maximum over every i."""
-    epsilon = 0.7
-    p = math.exp(epsilon) / (1 + math.exp(epsilon))
-    pmf = [math.comb(r, k) * p**k * (1 - p) ** (r - k) for k in range(r + 1)]
-
-    def f(value):
-        return sum(pmf[max(value, 0) :])
-
-    most = max((f(v - i) - f(v)) / i for i in range(1, m + 1))
-    wanted = min(1.0, f(v) + 2 * m * delta * most)
-    assert bounds.one_run_p_value(m, r, v, epsilon, delta) == pytest.approx(wanted, rel=1e-9)
-
-
-def test_one_run_p_value_by_brute_force():
-    """m coins, each answered truly with chance e^ε/(1 + e^ε): all 2^m ways to be right or wrong."""
-    m, epsilon, p = 10, 1.0, math.e / (1 + math.e)
-    chance = np.zeros(m + 1)
-    for right in itertools.product([0, 1], repeat=m):
-        chance[sum(right)] += p ** sum(right) * (1 - p) ** (m - sum(right))
-    for v in range(m + 1):
-        result = bounds.one_run_p_value(m, m, v, epsilon, 0.0)
-        assert result == pytest.approx(chance[v:].sum(), rel=1e-9)
-
-
-def test_one_run_epsilon_covers():
-    """Randomised response of ε = 1: bounds at 90% pass it in a tenth of the runs at most, and come near."""
-    rng, m = np.random.default_rng(0), 100
-    rights = rng.binomial(m, math.e / (1 + math.e), 300)
-    of = {v: bounds.one_run_epsilon(m, m, int(v), 1e-5, 0.9) for v in np.unique(rights)}
-    result = np.array([of[v] for v in rights])
-    assert (result > 1).mean() < 0.1 + 3 * 0.02
-    assert result.mean() > 0.6
-
-
-def test_one_run_refuses_what_cannot_be():
-    with pytest.raises(ValueError, match="right <= guesses"):
-        bounds.one_run_p_value(10, 5, 6, 1.0, 0.0)
-    assert bounds.one_run_epsilon(100, 50, 20, 1e-5) == 0

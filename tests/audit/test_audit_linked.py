@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from command_lines import refused
 from typer.testing import CliRunner
 
 from tabsynth.auditing import linked_datasets
@@ -139,9 +138,3 @@ def test_at_the_command_line(tmp_path, monkeypatch):
     assert replay["runs"] == 4 and 0.9 < replay["details"]["worst_move"] <= 1 + 1e-9
     page = (tmp_path / "aud" / "audit.html").read_text()
     assert "more children at every level than are used" in page
-
-
-def test_there_is_no_one_run_audit(tmp_path):
-    words = ("audit", "--method", "linked-margnet", "--epsilon", "1", "--kind", "one-run")
-    says = "because its canaries are single rows"
-    refused(*words, "-o", "out", cwd=tmp_path, says=says)

@@ -163,14 +163,6 @@ def test_bad_input_has_exit_code_2(tmp_path, words, says):
     refused("audit", *words, "-o", "out", cwd=tmp_path, says=says)
 
 
-def test_votes_have_no_one_run_audit(tmp_path):
-    out = tmp_path / "aud"
-    done = audit("--method", "pate-gan", "--epsilon", 1, "--kind", "one-run", "-o", out)
-    assert done.exit_code == 2 and "no one-run audit" in done.stderr
-    assert "because a noisy vote depends too little on any single record" in done.stderr
-    assert not out.exists()
-
-
 def test_interrupted(tmp_path, monkeypatch):
     def stopped(requested):
         raise KeyboardInterrupt
@@ -186,7 +178,6 @@ def test_kinds_share_a_result(tmp_path, monkeypatch):
     """The registry: every audit takes the same request, and gives results that a page can show."""
     assert set(registry.QUICK) <= set(registry.AUDITS)
     assert registry.list_kinds("margnet") == tuple(registry.AUDITS)
-    assert "one-run" not in registry.list_kinds("pate-gan")
     rng = np.random.default_rng(0)
     monkeypatch.setattr(
         blackbox, "make_small_fit", lambda *_: lambda table: rng.integers(0, 2, (9, 4))
