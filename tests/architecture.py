@@ -31,8 +31,9 @@ def modules() -> dict[str, Path]:
 
 @cache
 def imported_names(path: Path) -> set[str]:
-    """Return the full name of all that a file imports anywhere in it, by ``import_module`` too."""
-    result = set()
+    """Return the full name of all that a file imports anywhere in it, by ``import_module`` and its stub too."""
+    stub = path.with_suffix(".pyi")
+    result = imported_names(stub) if stub.suffix != path.suffix and stub.exists() else set[str]()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             result |= {alias.name for alias in node.names}

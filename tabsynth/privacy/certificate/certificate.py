@@ -108,7 +108,8 @@ def describe_mechanism(item: JsonMapping) -> JsonObject:
 def code() -> JsonObject:
     """Return the SHA-256 over the package's sources: for each, in order of its path, path, NUL, length, NUL, bytes."""
     root, digest = Path(__file__).resolve().parents[2], hashlib.sha256()
-    names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
+    sources = (path for path in root.rglob("*") if path.suffix in (".py", ".pyi"))
+    names = sorted(path.relative_to(root).as_posix() for path in sources)
     for name in names:
         data = (root / name).read_bytes()
         digest.update(f"{name}\0{len(data)}\0".encode() + data)

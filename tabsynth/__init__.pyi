@@ -1,0 +1,36 @@
+from tabsynth.auditing.registry import audit as audit
+from tabsynth.datasets import load_census as load_census
+from tabsynth.dossier.making import release as release
+from tabsynth.drafting.private_schema import draft_private as draft_private
+from tabsynth.errors import BudgetError as BudgetError
+from tabsynth.errors import InputError as InputError
+from tabsynth.errors import TabsynthError as TabsynthError
+from tabsynth.planning import plan as plan
+from tabsynth.privacy.certificate.verification import verify as verify
+from tabsynth.report import compare as compare
+from tabsynth.report import evaluate as evaluate
+from tabsynth.report import evaluate_private as evaluate_private
+from tabsynth.schema import Categorical as Categorical
+from tabsynth.schema import Date as Date
+from tabsynth.schema import Datetime as Datetime
+from tabsynth.schema import Duration as Duration
+from tabsynth.schema import Hierarchical as Hierarchical
+from tabsynth.schema import Identifier as Identifier
+from tabsynth.schema import Numeric as Numeric
+from tabsynth.schema import Ordinal as Ordinal
+from tabsynth.schema import Period as Period
+from tabsynth.schema import Text as Text
+from tabsynth.schema import Time as Time
+from tabsynth.schema.linked import LinkedSchema as LinkedSchema
+from tabsynth.schema.schema import Schema as Schema
+from tabsynth.synthesizers import DPGAN as DPGAN
+from tabsynth.synthesizers import DPWGAN as DPWGAN
+from tabsynth.synthesizers import PATEACGAN as PATEACGAN
+from tabsynth.synthesizers import PATEGAN as PATEGAN
+from tabsynth.synthesizers import MargNet as MargNet
+from tabsynth.synthesizers import load as load
+from tabsynth.synthesizers.linked.estimator import LinkedMargNet as LinkedMargNet
+from tabsynth.tables.files import read_table as read_table
+from tabsynth.tables.files import write_table as write_table
+
+__version__: str

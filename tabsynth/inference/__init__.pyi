@@ -1,0 +1,10 @@
+from tabsynth.inference.analyses import crosstab as crosstab
+from tabsynth.inference.analyses import infer as infer
+from tabsynth.inference.analyses import logit as logit
+from tabsynth.inference.analyses import mean as mean
+from tabsynth.inference.analyses import ols as ols
+from tabsynth.inference.analyses import proportion as proportion
+from tabsynth.inference.analyses import quantile as quantile
+from tabsynth.inference.influence import NOT_SUPPORTED as NOT_SUPPORTED
+from tabsynth.inference.influence import Reference as Reference
+from tabsynth.inference.pooling import pool as pool

@@ -1,0 +1,1 @@
+from tabsynth.privacy.ledger.project import ProjectLedger as ProjectLedger
