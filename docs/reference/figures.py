@@ -1,13 +1,12 @@
 """Write the definitions of the report's figures into evaluation.md: python docs/reference/figures.py.
 
-The entries are those of ``DEFINITIONS`` in ``tabsynth/report/definitions.py``, which the HTML reports show as well. A test fails if the
+The entries are those of ``tabsynth/evaluation/definitions.toml``, which the HTML reports show as well. A test fails if the
 page and the entries differ.
 """
 
 from pathlib import Path
 
-from tabsynth.evaluation.definitions import Definition
-from tabsynth.report.definitions import DEFINITIONS
+from tabsynth.evaluation.definitions import DEFINITIONS, Definition
 
 PAGE = Path(__file__).with_name("evaluation.md")
 BEGIN = "<!-- {}: written by figures.py, do not edit -->"

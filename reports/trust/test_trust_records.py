@@ -472,16 +472,16 @@ def test_audits_are_measured_if_stale_or_missing(measure, tmp_path, monkeypatch)
             done.append(name)
             return [SimpleNamespace(to_dict=lambda: {"part": name, "runs": 9, "sentence": "."})]
 
-        return {name: lambda n=name: job(n) for name in ("replay x", "replay y")}
+        return {name: lambda n=name: job(n) for name in ("white-box x", "white-box y")}
 
     monkeypatch.setattr(audits, "jobs", jobs)
     monkeypatch.setattr(audits.torch, "set_num_threads", lambda threads: None)
     words = ["--out", str(measure.path), "--runs", str(tmp_path / "runs")]
-    measure.path.write_text(json.dumps({"audits": {"replay gone": {"results": []}}}))
+    measure.path.write_text(json.dumps({"audits": {"white-box gone": {"results": []}}}))
     measure.call(audits, *words, "y")
     kept = measure.call(audits, *words)
-    assert done == ["replay y", "replay x"]
-    assert list(kept["audits"]) == ["replay x", "replay y"]  # in the order of the jobs
+    assert done == ["white-box y", "white-box x"]
+    assert list(kept["audits"]) == ["white-box x", "white-box y"]  # in the order of the jobs
     assert len(kept["modules"]) == 1
     (measure.package / "page.py").write_text("x = 1")
     assert measure.call(audits, *words) == kept
@@ -489,12 +489,12 @@ def test_audits_are_measured_if_stale_or_missing(measure, tmp_path, monkeypatch)
     assert measure.call(audits, *words, "--minutes", "0") == kept
     assert len(done) == 2
     assert measure.call(audits, *words)["modules"] != kept["modules"]
-    assert done[2:] == ["replay x", "replay y"]
+    assert done[2:] == ["white-box x", "white-box y"]
     measure.call(audits, *words, "--again", "y")
-    assert done[4:] == ["replay y"]
-    monkeypatch.setattr(audits, "missing", lambda record: ["replay x"])  # of too few fits
+    assert done[4:] == ["white-box y"]
+    monkeypatch.setattr(audits, "missing", lambda record: ["white-box x"])  # of too few fits
     measure.call(audits, *words)
-    assert done[5:] == ["replay x"]
+    assert done[5:] == ["white-box x"]
 
 
 def test_an_interrupted_black_box_audit_is_resumed(measure, tmp_path, monkeypatch, capsys):

@@ -6,14 +6,13 @@ the synthetic table, which is public. Everything else in a report reads private 
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from tabsynth.design import NO_DESIGN, Design
 from tabsynth.encoding.rows import PrivateRows, codes_of, weights_of
 from tabsynth.evaluation.baseline import independent_columns
-from tabsynth.evaluation.definitions import SHOWN, Definition
+from tabsynth.evaluation.definitions import DEFINITIONS
 from tabsynth.evaluation.metric import Columns, Metric
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.utility import marginals
@@ -37,40 +36,7 @@ LEAST = 1.0  # of the noisy size of a table, in its largest weights
 OF_PEOPLE = "Share of the population, because rows count by their weights."
 SHUFFLED = "the reference is the synthetic table with its columns shuffled."
 NOISE = "The noise alone"
-DISTANCE = replace(
-    marginals.DISTANCE,
-    name="Total variation distance with noise",
-    meaning=f"{marginals.DISTANCE.meaning} It has charged Gaussian noise.",
-    reference=f"Best is 0; {SHUFFLED}",
-    interval=NOISE,
-    caveat="Its privacy cost comes on top of the table's. There is no hold-out reference, so few rows look like an error.",
-    source="Tao et al. 2021, arXiv:2112.09238; Dwork and Roth 2014",
-    sampling_power=0.0,
-)
-SCORE = replace(
-    marginals.SCORE,
-    name="k-marginal score with noise",
-    meaning="Likeness of the counts of pairs of columns, with charged Gaussian noise. The bins of numbers are percentiles"
-    " of the synthetic table.",
-    reference=f"Best is 1000; {SHUFFLED}",
-    interval=NOISE,
-    caveat="Its privacy cost comes on top of the table's. The bins differ from those of a confidential report.",
-    source="Task et al. 2023, SDNist v2 (NIST); Dwork and Roth 2014",
-    sampling_power=0.0,
-)
-SIZE = Definition(
-    name="Rows and population with noise",
-    keys=("rows", "population"),
-    kind=SHOWN,
-    meaning="Number of rows of the training table, and total of its survey weights, with Gaussian noise.",
-    range="0 upwards",
-    better="neither",
-    reference="There is no best value: these figures do not measure quality.",
-    interval=NOISE,
-    caveat="Where the schema declares a unit, at most as many rows of each unit count as it allows. A weight above its cap"
-    " counts as the cap.",
-    source="Gaussian mechanism, Dwork and Roth 2014",
-)
+DISTANCE, SCORE, SIZE = DEFINITIONS["published"]
 
 
 def uses(columns: int, weighted: bool = False) -> int:

@@ -1,12 +1,13 @@
 """The form of the definition of a figure: meaning, formula, range, direction, caveat and source.
 
-Each metric has one definition, beside the function that computes it. A metric takes its direction, its reading and its
-source from it, and the glossary of the reports and the reference page show it. :mod:`tabsynth.evaluation.glossary` lists
-the definitions.
+Each figure has one definition, in ``definitions.toml``. A metric takes its direction, its reading and its source from it,
+and the reports and the reference page show it.
 """
 
 import re
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 Kind = Literal["utility", "privacy", "shown"]
@@ -20,10 +21,6 @@ DIRECTIONS: dict[Better, str] = {
     "closest": "The closer to the best value, the better.",
     "neither": "Neither direction is better.",
 }
-TWO_TABLES = "The drawing of the rows of both tables"
-TEST_ROWS = "The drawing of the test rows only; the classifiers stay as they were fitted"
-PEOPLE = "The drawing of the people that are attacked, in both groups"
-ROOTS = "The drawing of roots with their other records"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,3 +98,20 @@ class Definition:
         start = "Without leakage it is" if self.kind == PRIVACY else "Best is"
         corrected = "; the value to expect of other real rows is the hold-out reference"
         return f"{start} {self.best:g}{corrected if self.sampling_power else ''}."
+
+
+def _read() -> dict[str, tuple[Definition, ...]]:
+    texts = tomllib.loads(Path(__file__).with_name("definitions.toml").read_text("utf-8"))
+    return {
+        part: tuple(Definition(**{**fields, "keys": tuple(fields["keys"])}) for fields in listed)
+        for part, listed in texts.items()
+    }
+
+
+# By the part of the reference page that lists them.
+DEFINITIONS = _read()
+
+
+def definition_of(key: str) -> Definition:
+    """Return the definition of a figure by one of its keys; of several the first one, which has no noise."""
+    return next(item for items in DEFINITIONS.values() for item in items if key in item.keys)

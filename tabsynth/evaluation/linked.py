@@ -17,7 +17,7 @@ from tabsynth._validate import quote
 from tabsynth.errors import InputError
 from tabsynth.evaluation.attacks.roots import MAX_ATTACKED, root_membership
 from tabsynth.evaluation.config import EvaluationConfig
-from tabsynth.evaluation.definitions import Definition
+from tabsynth.evaluation.definitions import definition_of
 from tabsynth.evaluation.evaluating import evaluate_table, versions
 from tabsynth.evaluation.grouped import (
     Level,
@@ -52,18 +52,7 @@ from tabsynth.tables.frames import to_pandas
 
 REAL, SYNTHETIC, HOLDOUT = "real tables", "synthetic tables", "hold-out tables"
 Frames = dict[str, pd.DataFrame]
-KEYS = Definition(
-    name="Keys and order",
-    keys=("duplicate_keys", "orphans", "unordered"),
-    meaning="Share of rows whose key is null or occurred before; whose parent is missing; or, as listed, whose order is"
-    " below that of the row before of the same parent.",
-    range="0 to 1",
-    better="lower",
-    best=0.0,
-    reference="Best is 0; the first two must be 0.",
-    caveat="Rows with a broken key, and their other records, are in no other figure. Real tables need not be sorted.",
-    source="Counted",
-)
+KEYS = definition_of("duplicate_keys")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,12 @@ import numpy as np
 
 from tabsynth._typing import JsonObject
 from tabsynth.evaluation.column_summaries import QUANTILES
+from tabsynth.evaluation.definitions import DEFINITIONS, definition_of
 from tabsynth.evaluation.metric import Evaluation, Metric
 from tabsynth.evaluation.results import ColumnSummary
 from tabsynth.evaluation.utility.prediction import MAX_CLASSES, folded_columns
 from tabsynth.report.certificates import privacy_panel
-from tabsynth.report.definitions import GLOSSARY, PAGE, SECTIONS, definition_of
+from tabsynth.report.definitions import GLOSSARY, SECTIONS
 from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
 from tabsynth.report.heatmap import heat_map, strip
 from tabsynth.report.page import (
@@ -116,7 +117,10 @@ class TableView(View):
             curves=_curves(evaluation.certificate),
             glossary=GLOSSARY,
             definition_of=definition_of,
-            definitions=[*dict.fromkeys(metric.definition for metric in metrics), *PAGE],
+            definitions=[
+                *dict.fromkeys(metric.definition for metric in metrics),
+                *DEFINITIONS["page"],
+            ],
         )
 
 

@@ -180,7 +180,7 @@ def _fingerprint(options: Sequence[str]) -> str:
     digest = hashlib.sha256(repr((str(ROOT), sorted(options))).encode())
     for folder in (PACKAGE, *TESTS):
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in (".py", ".toml", ".css", ".html"):
+            if path.suffix in (".py", ".pyi", ".toml", ".css", ".html"):
                 digest.update(str(path).encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -20,15 +20,16 @@ from test_degenerate import ALL, NAMES, SCORES, SIZES, mixed, weights
 from tabsynth import compare, evaluate
 from tabsynth.evaluation import Columns, EvaluationConfig, measure
 from tabsynth.evaluation.charged import charged_metrics, uses
-from tabsynth.evaluation.glossary import METRICS
+from tabsynth.evaluation.definitions import DEFINITIONS, definition_of
 from tabsynth.evaluation.utility.constraints import violations
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.report import Report
-from tabsynth.report.definitions import DEFINITIONS, PAGE, definition_of
 
 ROOT = Path(__file__).resolve().parents[2]
 EACH = [item for items in DEFINITIONS.values() for item in items]
+PAGE = DEFINITIONS["page"]
+METRICS = {part: items for part, items in DEFINITIONS.items() if part != "page"}
 LINK = re.compile(r'<a class="term" href="#([^"]+)">(.*?)</a>')
 
 

@@ -28,7 +28,6 @@ a time, and the whole grid of a million rows of ten columns takes under 20 s on 
 """
 
 import math
-from functools import partial
 from operator import itemgetter
 
 import numpy as np
@@ -44,49 +43,16 @@ from tabsynth.evaluation.attacks.gower import (
     right,
 )
 from tabsynth.evaluation.attacks.nearest import HammingSearch, draw_rows, in_chunks, nearest
-from tabsynth.evaluation.definitions import PEOPLE, PRIVACY, Definition
+from tabsynth.evaluation.definitions import definition_of
 from tabsynth.evaluation.metric import Metric, Tables
 from tabsynth.evaluation.results import Z95, Estimate
 
 NEIGHBOURS = 10  # of linkability
 COMPARE = {"==": np.equal, ">=": np.greater_equal, "<=": np.less_equal}
 TRIES = 10  # rows drawn for each predicate wanted: not every row is unique
-_of_risk = partial(
-    Definition,
-    kind=PRIVACY,
-    formula="(attack − control) / (1 − control), with attack and control as shares of people",
-    range="At most 1; below 0 by chance",
-    better="lower",
-    best=0.0,
-    interval=PEOPLE,
-    source="Giomi et al. 2023 (Anonymeter), PoPETs 2023(2)",
-)
-SINGLING_OUT = _of_risk(
-    name="Singling-out risk",
-    keys=("singling_out",),
-    meaning="Predicates that exactly one synthetic row meets are tried on people. The risk is how much more often exactly one"
-    " person of the training table meets them than one control person.",
-    formula="(attack − control) / (1 − control), with attack and control as shares of predicates",
-    interval=f"{PEOPLE}; predicates for the same rows are not independent",
-    caveat="Being singled out gives no name and no new attribute. A risk of 0 does not stop an attacker with other"
-    " predicates.",
-)
-LINKABILITY = _of_risk(
-    name="Linkability risk",
-    keys=("linkability",),
-    meaning="Two sources know every other attribute of a person each. The table links them if the 10 nearest rows of both"
-    " have one in common. The risk is how much more often this succeeds for people of the training table.",
-    caveat="One split of the columns, in the schema's order: sources that know others may link better.",
-)
-INFERENCE = _of_risk(
-    name="Inference risk",
-    keys=("inference",),
-    meaning="The attacker knows all attributes of a person but one, and copies it from the nearest row. The risk is how much"
-    " more often this is right for people of the training table. Mean over columns.",
-    formula="(attack − control) / (1 − control); a number is right within 5% of its range",
-    caveat="A model may guess better than one nearest row. Where the control group is guessed right too, people can be"
-    " harmed without a leak.",
-)
+SINGLING_OUT = definition_of("singling_out")
+LINKABILITY = definition_of("linkability")
+INFERENCE = definition_of("inference")
 
 
 def anonymeter(

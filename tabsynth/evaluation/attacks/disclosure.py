@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tabsynth.evaluation.attacks.nearest import HammingSearch, draw_rows, in_chunks, nearest
-from tabsynth.evaluation.definitions import PEOPLE, PRIVACY, Definition
+from tabsynth.evaluation.definitions import definition_of
 from tabsynth.evaluation.metric import SHOWN_PARTS, Metric, Part, Tables, worst_first
 from tabsynth.evaluation.results import (
     Cell,
@@ -30,22 +30,7 @@ REFERENCE_RECORDS = 200  # attacked in each group where a reference table is sea
 REFERENCE_NEIGHBOURS = (1, 10)
 MAX_LEVELS = 63  # values of s: all of 1…d−1 up to here, else as many evenly spaced ones
 MAX_NEIGHBOURS = 1_000_000  # rows that the attacker searches: more are subsampled
-LEAKAGE = Definition(
-    name="Attribute disclosure: leakage",
-    keys=("attribute_disclosure",),
-    kind=PRIVACY,
-    meaning="An attacker knows all but s attributes of a person and lets the k nearest synthetic rows vote on the others."
-    " The figure is the share guessed right of people of the training table, less that of control people. Mean over the"
-    " grid of s and k.",
-    formula="share right (training people) − share right (control people)",
-    range="−1 to 1",
-    better="lower",
-    best=0.0,
-    interval=PEOPLE,
-    caveat="It counts equal values: a copy whose numbers are all changed slightly shows no leakage. A mean over everyone"
-    " hides the few who are exposed.",
-    source="Choi et al. 2017 (medGAN); control group as in Giomi et al. 2023 (Anonymeter)",
-)
+LEAKAGE = definition_of("attribute_disclosure")
 
 
 @dataclass(frozen=True)

@@ -18,38 +18,14 @@ import numpy as np
 
 from tabsynth.evaluation.attacks.gower import STEPS, GowerSearch, gower_search, places
 from tabsynth.evaluation.attacks.nearest import in_chunks
-from tabsynth.evaluation.definitions import PEOPLE, PRIVACY, Definition
+from tabsynth.evaluation.definitions import definition_of
 from tabsynth.evaluation.metric import Compared, Metric, Tables
 from tabsynth.evaluation.results import Z95, Estimate, difference_of_shares
 
 KERNEL = 0.001  # weight in a density of a row as far as people are from each other
 MAX_RADIUS = 5
-area_definition = partial(
-    Definition,
-    kind=PRIVACY,
-    range="0 to 1; 0.5 is guessing",
-    better="lower",
-    best=0.5,
-    interval=f"{PEOPLE} (DeLong)",
-)
-PRESENCE = area_definition(
-    name="Presence disclosure",
-    keys=("presence",),
-    meaning="The attacker claims that whoever is near to a synthetic row is in the training table. The figure is the chance"
-    " that a person of the training table is nearer than a control person (area under the ROC curve).",
-    formula="P(distance of a member < distance of a control) + ½ P(equal), with Gower's distance",
-    caveat="A table that leaks one person in a thousand has an area of about 0.5: look at the precision within 0.",
-    source="Choi et al. 2017 (medGAN), arXiv:1703.06490; DeLong et al. 1988",
-)
-DENSITY_RATIO = area_definition(
-    name="Membership by density ratio",
-    keys=("density_ratio",),
-    meaning="The attacker holds other real people and asks where the synthetic table is denser than they are (DOMIAS). The"
-    " figure is the area under the ROC curve of that ratio.",
-    formula="P(ratio at a member > ratio at a control) + ½ P(equal)",
-    caveat="Its reference is a quarter of the hold-out: a small hold-out does not detect small leaks.",
-    source="van Breugel et al. 2023, arXiv:2302.12580",
-)
+PRESENCE = definition_of("presence")
+DENSITY_RATIO = definition_of("density_ratio")
 
 
 class Seen(NamedTuple):

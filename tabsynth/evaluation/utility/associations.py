@@ -6,12 +6,11 @@ compared, after Bergsma 2013, "A bias-correction for Cramér's V and Tschuprow's
 """
 
 import math
-from functools import partial
 from operator import itemgetter
 
 import numpy as np
 
-from tabsynth.evaluation.definitions import TWO_TABLES, Definition
+from tabsynth.evaluation.definitions import Definition, definition_of
 from tabsynth.evaluation.metric import (
     GROUPS,
     SHOWN_PARTS,
@@ -26,32 +25,8 @@ from tabsynth.evaluation.utility.marginals import column_sets
 from tabsynth.evaluation.utility.prediction import fold_rare
 from tabsynth.evaluation.weighting import WeightedRows, counts
 
-_mean_difference = partial(
-    Definition,
-    better="lower",
-    best=0.0,
-    interval=f"{TWO_TABLES} (delete-a-group jackknife); it needs 20 rows",
-    sampling_power=0.5,
-)
-PEARSON = _mean_difference(
-    name="Pearson's correlation: mean difference",
-    keys=("pearson",),
-    meaning="Mean absolute difference between the two tables' Pearson correlations, over all pairs of columns of numbers.",
-    formula="mean of |r(i, j; training) − r(i, j; synthetic)| over pairs of columns i, j",
-    range="0 to 2",
-    caveat="A mean hides one bad pair: the worst pairs are listed. It sees linear relations only.",
-    source="Pearson 1895; Kott 2001",
-)
-CRAMER = _mean_difference(
-    name="Cramér's V: mean difference",
-    keys=("cramers_v",),
-    meaning="Mean absolute difference between the two tables' values of Cramér's V, over pairs of columns. V is corrected"
-    " for the bias that few rows give it.",
-    formula="V = √(φ² / (min(rows, columns) − 1)) of the table of counts of a pair; φ² = χ² / n, bias-corrected",
-    range="0 to 1",
-    caveat="A mean hides one bad pair: the worst pairs are listed. V ignores the order of values.",
-    source="Cramér 1946; Bergsma 2013; Kott 2001",
-)
+PEARSON = definition_of("pearson")
+CRAMER = definition_of("cramers_v")
 
 
 def associations(tables: Tables, rng: np.random.Generator, *, seed: int = 0) -> list[Metric]:

@@ -5,7 +5,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from tabsynth.evaluation.definitions import TWO_TABLES, Definition
+from tabsynth.evaluation.definitions import definition_of
 from tabsynth.evaluation.metric import (
     GROUPS,
     SHOWN_PARTS,
@@ -20,31 +20,8 @@ from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.weighting import WeightedRows, counts
 
 RARE = 0.01  # share of the training rows: a rarer value counts as rare
-PROBABILITY = Definition(
-    name="Dimension-wise probability",
-    keys=("dimension_wise_probability",),
-    meaning="Correlation of the shares that all values of all columns have in the two tables.",
-    formula="Pearson's r of the pairs (p(v), q(v)) over all values v of all columns",
-    range="−1 to 1",
-    better="higher",
-    best=1.0,
-    interval=f"{TWO_TABLES} (delete-a-group jackknife); it needs 20 rows",
-    caveat="It says nothing about relations: independent columns score 1 by construction.",
-    source="Choi et al. 2017 (medGAN), arXiv:1703.06490; Kott 2001",
-    sampling_power=1.0,
-)
-COVERAGE = Definition(
-    name="Rare values that occur",
-    keys=("rare_coverage",),
-    meaning="Share of the values held by fewer than 1% of the training rows that occur in the table at all.",
-    range="0 to 1",
-    better="higher",
-    best=1.0,
-    interval="The choice of values, as if they were independent (Wilson); no drawing of rows",
-    caveat="With a small ε some rare values must be missing: this follows from the guarantee. A hold-out of fewer rows is"
-    " a weak reference.",
-    source="Category coverage as in SDMetrics (DataCebo); Wilson 1927",
-)
+PROBABILITY = definition_of("dimension_wise_probability")
+COVERAGE = definition_of("rare_coverage")
 
 
 def dimension_wise_probability(tables: Tables, rng: np.random.Generator) -> Metric:

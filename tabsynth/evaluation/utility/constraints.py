@@ -6,26 +6,14 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._typing import JsonMapping
-from tabsynth.evaluation.definitions import Definition
+from tabsynth.evaluation.definitions import definition_of
 from tabsynth.evaluation.metric import Metric, Part, weighted_wilson
 from tabsynth.evaluation.results import RuleCheck
 from tabsynth.evaluation.weighting import mean_share
 from tabsynth.schema.constraints import Rule
 from tabsynth.schema.schema import Schema
 
-VIOLATIONS = Definition(
-    name="Rows that break the schema",
-    keys=("violations",),
-    meaning="Share of the synthetic rows that have an undeclared value or an impossible combination, or that break a"
-    " constraint of the schema.",
-    range="0 to 1",
-    better="lower",
-    best=0.0,
-    reference="Best is 0; every table that tabsynth samples has 0.",
-    interval="The drawing of the synthetic rows (Wilson)",
-    caveat="Rows with undeclared values are in no other figure.",
-    source="Structural zeros as in McClure and Reiter 2016; Wilson 1927",
-)
+VIOLATIONS = definition_of("violations")
 
 
 def violations(

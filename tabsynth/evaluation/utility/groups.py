@@ -13,12 +13,11 @@ clusters; Cochran 1977, *Sampling Techniques*, chapter 6): items of one root are
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from operator import itemgetter
 
 import numpy as np
 
-from tabsynth.evaluation.definitions import ROOTS, Definition
+from tabsynth.evaluation.definitions import Definition, definition_of
 from tabsynth.evaluation.grouped import (
     Level,
     LevelColumns,
@@ -44,64 +43,12 @@ from tabsynth.evaluation.weighting import WeightedRows
 LARGEST_SIZE = 100  # larger groups are counted together
 OTHERS = 49  # siblings that a row of a larger group is paired with
 LAST_POSITION = 9  # later rows of a group are counted with it
-_distance_of_counts = partial(
-    Definition,
-    range="0 (equal) to 1 (disjoint)",
-    better="lower",
-    best=0.0,
-    interval=ROOTS,
-    source="Tao et al. 2021, arXiv:2112.09238; Cochran 1977",
-    sampling_power=0.5,
-)
-GROUP_SIZE = _distance_of_counts(
-    name="Group size",
-    keys=("group_size",),
-    meaning="Share of parents whose number of children would have to change; 0 children count.",
-    formula="½ Σ |p(m) − q(m)| over numbers m of children",
-    caveat="Groups of 100 and more are counted together. Independent children keep the sizes and are no reference.",
-)
-BETWEEN_LEVELS = _distance_of_counts(
-    name="Parent × child",
-    keys=("between_levels",),
-    meaning="Share of children that would have to move to make the counts of a column above and one of the child equal."
-    " Mean over pairs of columns.",
-    formula="½ Σ |p(c) − q(c)| over combinations c of a value above and one of the child",
-    caveat="Few rows alone make it positive: compare it with the hold-out reference.",
-)
-SIBLING_PAIRS = _distance_of_counts(
-    name="Pairs of siblings",
-    keys=("sibling_pairs",),
-    meaning="As total variation distance, of a random row and a random sibling without order. Siblings are rows of one"
-    " parent. Mean over pairs of columns.",
-    formula="½ Σ |p(c) − q(c)| over combinations c of the two rows' values",
-    caveat="A row of a large group counts as one of a small group. Rows without siblings do not count.",
-)
-SIBLING_DIFFERENCES = _distance_of_counts(
-    name="Differences between siblings",
-    keys=("sibling_differences",),
-    meaning="How far apart siblings are, such as the ages of two persons of a household. Kolmogorov–Smirnov distance of"
-    " absolute differences, mean over ordered columns.",
-    formula="max over x of |F(x) − G(x)|, with cumulative shares F and G of absolute differences",
-    interval=f"{ROOTS} (delete-a-group jackknife)",
-    caveat="A coarsened number counts as the middle of its cell.",
-    source="Kolmogorov 1933; Smirnov 1948; Kott 2001",
-)
-POSITION = _distance_of_counts(
-    name="Position × column",
-    keys=("position",),
-    meaning="Share of rows that would have to move to make the counts of a column at the first, second, … row of a group"
-    " equal. Mean over columns.",
-    formula="½ Σ |p(c) − q(c)| over combinations c of a position and a value",
-    caveat="Only where rows have an order. Rows from the tenth on are counted together.",
-)
-SEQUENCES = _distance_of_counts(
-    name="Transitions and runs of three",
-    keys=("transitions", "trigrams"),
-    meaning="Share of runs of two or three consecutive siblings that would have to change to make the counts of a column's"
-    " values in that order equal. Mean over columns.",
-    formula="½ Σ |p(c) − q(c)| over sequences c of two or three values",
-    caveat="Few groups have three rows: the hold-out reference shows what so few rows give.",
-)
+GROUP_SIZE = definition_of("group_size")
+BETWEEN_LEVELS = definition_of("between_levels")
+SIBLING_PAIRS = definition_of("sibling_pairs")
+SIBLING_DIFFERENCES = definition_of("sibling_differences")
+POSITION = definition_of("position")
+SEQUENCES = definition_of("transitions")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tabsynth.evaluation.definitions import TWO_TABLES, Definition
+from tabsynth.evaluation.definitions import definition_of
 from tabsynth.evaluation.metric import SHOWN_PARTS, Metric, Part, Tables, worst_first
 from tabsynth.evaluation.results import Z95, Distance, Distances, Estimate, Marginal
 from tabsynth.evaluation.weighting import WeightedRows, quantiles, shares, variance_of_mean
@@ -33,38 +33,10 @@ WAYS = {1: "single columns", 2: "pairs of columns", 3: "triples of columns"}
 MAX_SETS = {1: 10_000, 2: 2_000, 3: 60}  # marginals of each order; more are subsampled
 DENSE_CELLS = 1 << 17  # above it, only the cells that occur are numbered
 _ENUMERABLE = 1_000_000
-DISTANCE = Definition(
-    name="Total variation distance",
-    keys=("tvd1", "tvd2", "tvd3"),
-    meaning="Share of rows that would have to move to make the counts of two tables equal. tvd1 compares single columns,"
-    " tvd2 pairs and tvd3 triples of columns. The figure is the mean over all sets of columns; of very many sets, some"
-    " are drawn at random (2,000 pairs, 60 triples).",
-    formula="½ Σ |p(c) − q(c)| over all combinations c of values; p and q are shares of rows in the two tables",
-    range="0 (equal) to 1 (disjoint)",
-    better="lower",
-    best=0.0,
-    interval=f"{TWO_TABLES}, not that of sets of columns (delta method)",
-    caveat="Few rows alone make it positive, so compare it with the hold-out reference. Independent columns have tvd1 = 0"
-    " by construction.",
-    source="Tao et al. 2021, arXiv:2112.09238",
-    sampling_power=0.5,
-)
+DISTANCE = definition_of("tvd1")
 REGIONS = ("PUMA", "SECTOR", "FIPST")  # as SDNist: the first that there is joins every pair
 ALL_PAIRS_BELOW, DRAWN, BINS = 30, 200, 20
-SCORE = Definition(
-    name="k-marginal score",
-    keys=("k_marginal",),
-    meaning="Likeness of the counts of pairs of columns. Numbers are grouped by the 20 percentile groups of the training"
-    " table. A column PUMA, SECTOR or FIPST joins every pair. Of 30 columns and more, 200 pairs are drawn.",
-    formula="1000 · (1 − mean total variation distance of the pairs)",
-    range="0 (disjoint) to 1000 (equal)",
-    better="higher",
-    best=1000.0,
-    interval=f"{TWO_TABLES}, not that of pairs (delta method)",
-    caveat="Scores on different columns or with different bins are not comparable.",
-    source="Task et al. 2023, SDNist v2 (NIST)",
-    sampling_power=0.5,
-)
+SCORE = definition_of("k_marginal")
 
 
 def distances(

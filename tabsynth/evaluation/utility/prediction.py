@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from tabsynth.evaluation.attacks.nearest import workers
-from tabsynth.evaluation.definitions import TEST_ROWS, Definition
+from tabsynth.evaluation.definitions import definition_of
 from tabsynth.evaluation.metric import SHOWN_PARTS, Columns, Metric, Part, worst_first
 from tabsynth.evaluation.results import F1, Z95, ColumnPrediction, Estimate, Prediction, percentile
 from tabsynth.evaluation.weighting import WeightedRows, counts, shares
@@ -40,21 +40,7 @@ Fit = Callable[
     [np.ndarray, np.ndarray, np.ndarray, tuple[int, ...], int, np.ndarray | None], np.ndarray
 ]
 
-PREDICTION = Definition(
-    name="Dimension-wise prediction",
-    keys=("prediction_weighted", "prediction_macro", "boosting_weighted", "boosting_macro"),
-    meaning="Each column is predicted from all others by a classifier that is fitted on the table and tested on real rows."
-    " The figure is the mean F1 score over columns. Weighted: the values of a column count by their frequency. Macro: all"
-    " values count the same. The classifier is a logistic regression (prediction) or gradient boosting (boosting).",
-    formula="F1 = 2 · precision · recall / (precision + recall)",
-    range="0 to 1",
-    better="higher",
-    reference="The reference is the same classifier fitted on the training table.",
-    interval=f"{TEST_ROWS} (bootstrap)",
-    caveat="A column that nothing predicts has a low F1 in a perfect table too: look at the ratio to the training table."
-    " Without a hold-out the test rows are ones that the synthesizer saw.",
-    source="Choi et al. 2017 (medGAN), arXiv:1703.06490",
-)
+PREDICTION = definition_of("prediction_weighted")
 
 
 def dimension_wise_prediction(

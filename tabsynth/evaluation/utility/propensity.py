@@ -25,7 +25,7 @@ import numpy as np
 from scipy import stats
 from sklearn.tree import DecisionTreeClassifier
 
-from tabsynth.evaluation.definitions import TWO_TABLES, Definition
+from tabsynth.evaluation.definitions import definition_of
 from tabsynth.evaluation.metric import Metric, Tables
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.utility.prediction import sample_rows
@@ -35,20 +35,7 @@ MAX_ROWS = 8_000  # of each table
 PERMUTATIONS = 10
 LEAF = 0.01  # of the rows: the smallest leaf of the tree
 
-RATIO = Definition(
-    name="pMSE ratio",
-    keys=("pmse_tree",),
-    meaning="How well a classification tree tells synthetic from training rows. It is the mean squared propensity score"
-    " over the value expected of another sample of the same population.",
-    formula="mean (p̂ − c)² / expected value; p̂ is the estimated chance that a row is synthetic, c the share of such rows",
-    range="0 upwards",
-    better="closest",
-    best=1.0,
-    reference="Best is 1: above, the tables differ; below, the table is nearer to the training rows than other real rows are.",
-    interval=f"{TWO_TABLES}, with the tree fitted again",
-    caveat="Ratios of different numbers of rows are not comparable, because they grow with the rows.",
-    source="Woo et al. 2009; Snoke et al. 2018, J. R. Stat. Soc. A 181",
-)
+RATIO = definition_of("pmse_tree")
 
 
 def propensity(tables: Tables, rng: np.random.Generator) -> Metric:

@@ -7,7 +7,7 @@ from operator import itemgetter
 import numpy as np
 from scipy import sparse
 
-from tabsynth.evaluation.definitions import TWO_TABLES, Definition
+from tabsynth.evaluation.definitions import definition_of
 from tabsynth.evaluation.metric import Metric, Part, Tables
 from tabsynth.evaluation.results import Estimate, Group, Subgroups
 from tabsynth.evaluation.utility.marginals import cell_numbers, column_sets, distance
@@ -18,20 +18,7 @@ LEAST_ROWS = 20  # of a group in the training table: smaller ones are not judged
 REPLICATES = 100
 BLOCKS = 500  # of rows, which are drawn together in tables of more rows
 CHANCES = 4  # draws of what chance alone gives
-GAP = Definition(
-    name="Gap between groups",
-    keys=("subgroup_gap_*",),
-    meaning="Distance (tvd2) within each group of a column's values, less what so few rows give by chance. The figure is"
-    " that of the worst group less that of the best group.",
-    formula="max over groups − min over groups of max(0, tvd2 within the group − tvd2 expected by chance)",
-    range="0 to 1",
-    better="lower",
-    best=0.0,
-    reference="Best is 0: no group is worse than another.",
-    interval=f"{TWO_TABLES}, and that the same rows chose the worst and the best group (bootstrap); too wide near 0",
-    caveat="Groups of fewer than 20 training rows are named and not judged. Small groups have wide intervals.",
-    source="Bhanot et al. 2021, Entropy 23; Tukey 1953",
-)
+GAP = definition_of("subgroup_gap_*")
 
 
 def subgroup_gap(tables: Tables, column: int, rng: np.random.Generator) -> Metric:

@@ -7,13 +7,12 @@ calibration error is that of the guessed value's probability in ten groups (Guo 
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
-from tabsynth.evaluation.definitions import TEST_ROWS, Definition
+from tabsynth.evaluation.definitions import definition_of
 from tabsynth.evaluation.metric import (
     GROUPS,
     SHOWN_PARTS,
@@ -40,45 +39,9 @@ from tabsynth.evaluation.weighting import WeightedRows, counts
 MAX_FIT, MAX_TEST, BINS = 20_000, 10_000, 10
 
 Score = Callable[[np.ndarray, np.ndarray, np.ndarray | None], float]  # chances, truth, weights
-_of_target = partial(
-    Definition,
-    better="higher",
-    reference="The reference is the same classifier fitted on the training table.",
-    interval=f"{TEST_ROWS} (delete-a-group jackknife)",
-    source="Esteban et al. 2017, arXiv:1706.02633; Kott 2001",
-)
-AUROC = _of_target(
-    name="AUROC of the target",
-    keys=("target_auroc_*",),
-    meaning="A classifier of the target column is fitted on the table and tested on real rows. The figure is the chance"
-    " that it ranks a row with a value above a row without it. Mean over the column's values, weighted by frequency.",
-    formula="P(score of a positive > score of a negative) + ½ P(equal)",
-    range="0 to 1; 0.5 is guessing",
-    caveat="It is about one column and one kind of model. Without a hold-out the test rows are ones that the synthesizer"
-    " saw.",
-)
-AUPRC = _of_target(
-    name="AUPRC of the target",
-    keys=("target_auprc_*",),
-    meaning="As the AUROC, with the average precision over all thresholds. Mean over the column's values, weighted by"
-    " frequency. The AUPRC that papers report is that of the rare value: see the parts.",
-    formula="Σ precision · increase in recall, over thresholds",
-    range="0 to 1; guessing gives the frequency of the value",
-    caveat="It depends on how common the value is: do not compare different columns.",
-)
-CALIBRATION = _of_target(
-    name="Calibration error of the target",
-    keys=("target_calibration_*",),
-    meaning="Difference between how sure a classifier is of its guess and how often the guess is right, in ten groups of"
-    " equal width. The classifier is fitted on the table and tested on real rows.",
-    formula="Σ over groups of (rows in the group / rows) · |mean probability of the guess − share of right guesses|",
-    range="0 to 1",
-    better="lower",
-    best=0.0,
-    reference="Best is 0; a classifier that is fitted on real rows has an error too.",
-    caveat="A classifier that always states the frequencies of values is well calibrated and useless.",
-    source="Guo et al. 2017, arXiv:1706.04599; Kott 2001",
-)
+AUROC = definition_of("target_auroc_*")
+AUPRC = definition_of("target_auprc_*")
+CALIBRATION = definition_of("target_calibration_*")
 
 
 class _Scored(NamedTuple):

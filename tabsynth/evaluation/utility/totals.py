@@ -5,12 +5,11 @@ weights are a column like any other, a table of another length is scaled to the 
 it; so is a hold-out. A self-weighting table states no population: its totals are scaled to the training table's.
 """
 
-from functools import partial
 from operator import itemgetter
 
 import numpy as np
 
-from tabsynth.evaluation.definitions import TWO_TABLES, Definition
+from tabsynth.evaluation.definitions import definition_of
 from tabsynth.evaluation.metric import (
     GROUPS,
     SHOWN_PARTS,
@@ -24,32 +23,8 @@ from tabsynth.evaluation.metric import (
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.weighting import WeightedRows
 
-_of_totals = partial(
-    Definition,
-    better="lower",
-    best=0.0,
-    interval=f"{TWO_TABLES}, as if they were drawn simply (jackknife): not the survey's design",
-    source="Horvitz and Thompson 1952; Kott 2001",
-    sampling_power=0.5,
-)
-POPULATION = _of_totals(
-    name="Population total: relative error",
-    keys=("population_total",),
-    meaning="Relative difference between the sums of the survey weights of the two tables.",
-    formula="|Σ w(synthetic) / Σ w(training) − 1|",
-    range="0 upwards; 0.01 is one per cent",
-    caveat="A self-weighting synthetic table states no population and does not have this figure.",
-)
-TOTALS = _of_totals(
-    name="Weighted totals of values",
-    keys=("weighted_totals",),
-    meaning="Share of the population that would have to change its value, or to come or go, to make the weighted totals"
-    " of all values equal. Mean over columns.",
-    formula="½ Σ |T(v; synthetic) − T(v; training)| / population, over the values v of a column",
-    range="0 upwards",
-    caveat="The totals of a self-weighting table are scaled to the training table's. Independent columns are right by"
-    " construction.",
-)
+POPULATION = definition_of("population_total")
+TOTALS = definition_of("weighted_totals")
 
 
 def population_totals(tables: Tables, rng: np.random.Generator) -> list[Metric]:
