@@ -19,7 +19,7 @@ def test_two_commands_make_a_private_table_without_an_identifier(tmp_path):
     run("sample", "m", "-n", 3000, "-o", "synthetic.csv", cwd=tmp_path)
     made = pd.read_csv(tmp_path / "synthetic.csv", dtype=str)
     assert not set(IDENTIFIERS) & set(made) and {"sex", "age", "ward"} <= set(made)
-    assert "in a format that is not known (such as DD/MM/YY)" in said.stdout  # of birth
+    assert "in a format that is not known (such as DD.MM.YY or DD/MM/YY)" in said.stdout  # of birth
     written = (tmp_path / "synthetic.csv").read_text() + (tmp_path / "s").read_text()
     for name in ("mrn", "email", "token", "telephone"):
         assert not any(str(value) in written for value in table[name])

@@ -77,11 +77,11 @@ ONE_ZONE = 0.95  # of the rows: those with one of its offsets
 _MONTH = rf"(?i:{_MONTHS})[a-z]*\.?"
 # Dates that no format of the table reads, by what reasons call them.
 UNKNOWN_TIMES = {
-    "DD/MM/YY": re.compile(r"\d{1,2}[-/.]\d{1,2}[-/.]\d{2}([T ,].*)?"),
+    "DD.MM.YY or DD/MM/YY": re.compile(r"\d{1,2}[-/.]\d{1,2}[-/.]\d{2}([T ,].*)?"),
     "DD-Mon-YY": re.compile(rf"\d{{1,2}}[ -]?{_MONTH}[ ,-]*(\d{{2}}|\d{{4}})([T ,:].*)?"),
     "Month DD, YYYY": re.compile(rf"{_MONTH} \d{{1,2}},? \d{{4}}([T ,].*)?"),
-    "DD/MM/YYYY with a time": re.compile(r"\d{1,2}[-/.]\d{1,2}[-/.]\d{4}([T ,].*)?"),
-    "YYYY/MM/DD with a time": re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ,].*)?"),
+    "DD.MM.YYYY or DD/MM/YYYY with a time": re.compile(r"\d{1,2}[-/.]\d{1,2}[-/.]\d{4}([T ,].*)?"),
+    "YYYY.MM.DD or YYYY/MM/DD with a time": re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ,].*)?"),
 }
 
 

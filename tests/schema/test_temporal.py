@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tabsynth import Date, Datetime, Duration, Period, Schema, Time
 from tabsynth.drafting.drafts import draft_schema
-from tabsynth.drafting.time_formats import TIME_FORMATS, TimeFormat, time_class
+from tabsynth.drafting.time_formats import TIME_FORMATS, TimeFormat, reason_of_times, time_class
 from tabsynth.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -245,3 +245,16 @@ def test_a_public_draft_finds_the_kinds() -> None:
         "month": "period",
     }
     assert (schema["when"].low, schema["when"].high) == ("2019-01-01", "2019-12-31")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("mark", ["/", "."])
+def test_a_reason_names_dates_with_the_mark_that_they_have(mark: str) -> None:
+    for text, form in (
+        ("16/11/01", "DD/MM/YY"),
+        ("16/11/2001 ca. 7:15", "DD/MM/YYYY"),
+        ("2001/11/16 ca. 7:15", "YYYY/MM/DD"),
+    ):
+        name = time_class(text.replace("/", mark))
+        assert name is not None and form.replace("/", mark) in name
+        reason = reason_of_times({name: 90.0, "text": 10.0})
+        assert reason is not None and f"such as {name}); declare" in reason
