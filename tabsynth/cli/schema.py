@@ -141,8 +141,7 @@ def check(table: TablePath, schema: SchemaPath, reading: Reading) -> None:
     from tabsynth.schema.schema import Schema
     from tabsynth.tables.files import read_any
 
-    facts = Schema.load(schema)
-    facts = facts.replace(decimal=reading.options.get("decimal") or facts.decimal)
+    facts = Schema.load(schema).with_decimal(reading.options.get("decimal"))
     frame = read_any(table, facts.null_values, **reading.as_texts)
     problems = facts.validate(frame, parse=True)
     for problem in problems:

@@ -45,7 +45,7 @@ from tabsynth.schema.cells import base_dtype, with_nulls
 from tabsynth.schema.column import Column, check_dtype
 from tabsynth.schema.hierarchical import Hierarchical
 from tabsynth.schema.linked import SchemaLike, read_table_schema
-from tabsynth.schema.number_texts import number_format, numbers_of
+from tabsynth.schema.number_texts import number_format, numbers_of, with_mark
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 from tabsynth.schema.temporal import Temporal
@@ -190,9 +190,7 @@ def _column(
     if base_dtype(str(values.dtype)) == "text":
         texts = present.infer_objects()
         present = _numbers(texts, name, decimal)
-        formats = (
-            {number_format(text) for text in texts.unique()} if present is not texts else set()
-        )
+        formats = set(map(number_format, texts.unique())) if present is not texts else set()
         written = formats.pop() if len(formats) == 1 else written
     dtype = str(present.dtype) if present.dtype != values.dtype else str(values.dtype)
     if nulls:
@@ -206,7 +204,7 @@ def _column(
         null_values=null_values,
         min_count=min_count,
         leave_out=leave_out,
-        format=written,
+        format=with_mark(written, decimal),
     )
     drafts = (draft(source) for draft in reversed(DRAFTS.values()))
     column = next((draft for draft in drafts if draft is not None), None)

@@ -53,7 +53,7 @@ def draft_numeric(source: DraftSource) -> Column | None:
     long = decimals == 0 and high >= LONG_NUMBER
     codes = few and listed and not long and (often or (decimals == 0 and usual <= FEW))
     counted = min_count > 1 and decimals == 0 and _are_counts(usual, low, high)
-    has_sign = source.format != "{}" and step is not None
+    has_sign = source.format not in ("{}", "{,}") and step is not None
     if codes and not has_sign and (not counted or named_for_codes(source.name)):
         return None
     may_number_records = source.leave_out and decimals == 0 and not has_sign

@@ -45,7 +45,7 @@ class DraftSource:
     leave_out : bool
         Whether to raise :class:`LeftOut` for columns that hardly any two rows share a value of.
     format : str
-        How all numbers are written, ``"{}"`` where they have no sign.
+        How all numbers are written, ``"{}"`` or ``"{,}"`` where they have no sign.
     """
 
     name: str

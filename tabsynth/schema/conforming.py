@@ -59,7 +59,7 @@ def _conform_values(
 ) -> pd.Series:
     """Return values without reasons for missing as :func:`conform` does."""
     if isinstance(column, Numeric):
-        numbers = numbers_of(values, nulls, decimal)
+        numbers = numbers_of(values, nulls, decimal or column.decimal)
         if not column.nulls:
             numbers = np.where(np.isnan(numbers), column.bounds[0], numbers)
         return column.from_amounts(numbers).set_axis(values.index)

@@ -25,7 +25,7 @@ _CURRENCIES = (*"$¢£¤¥", *map(chr, range(0x20A0, 0x20C1)), "USD", "EUR", "GB
 _CURRENCY = f"(?:{'|'.join(map(re.escape, _CURRENCIES))})"
 _SPACE = "[ \u00a0\u2009\u202f]?"
 _SIGNS = [(sign, space) for sign in (*_CURRENCIES, "%") for space in ("", *_SPACE[1:-2])]
-# Numbers with a sign of a currency on one side, or with one of percent.
+# Numbers with a sign of a currency on one side, or with one of percent, and a decimal point.
 NUMBER_FORMATS = (
     *(f"{{}}{space}{sign}" for sign, space in _SIGNS),
     *(f"{sign}{space}{{}}" for sign, space in _SIGNS if sign != "%"),
@@ -76,6 +76,11 @@ def number_format(text: str) -> str:
         return "{}"
     before, after = match.string[: match.start(4)], match.string[match.end(4) :]
     return before.strip("+-\u2212") + "{}" + after
+
+
+def with_mark(form: str, decimal: str | None) -> str:
+    """Return a format of numbers with a decimal comma, ``{,}``, where that is the decimal mark."""
+    return form.replace("{}", "{,}") if decimal == "," else form
 
 
 def with_plain_numbers(values: pd.Series, decimal: str | None) -> pd.Series:

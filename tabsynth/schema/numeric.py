@@ -31,7 +31,7 @@ from tabsynth.schema.column import (
 )
 from tabsynth.schema.conditions import Restriction, has_no
 from tabsynth.schema.missing import with_reasons
-from tabsynth.schema.number_texts import NUMBER_FORMATS
+from tabsynth.schema.number_texts import NUMBER_FORMATS, with_plain_numbers
 
 DEFAULT_BINS = 64
 MAX_STEPS = 2.0**52  # of the resolution between the bounds: past it, floats skip some
@@ -99,8 +99,9 @@ class Numeric(Column):
         Numbers whose multiples people prefer, the coarsest first, such as (10, 5) of blood pressures. How many values
         are such multiples is learned beside the cells, as one more column, and values within a cell follow it.
     format : str, optional
-        How tables write numbers (``{}``) with a sign of a currency or of percent, such as ``"${}"`` and ``"{} %"``. The dtype is
-        then one of text, and the resolution says how many decimals are written.
+        How tables write numbers as texts: with a decimal point (``{}``) or comma (``{,}``), and at most one sign of a currency
+        or of percent, such as ``"${}"`` and ``"{,} %"``. The dtype is then one of text, and the resolution says how many
+        decimals are written. There are no marks between thousands; texts that are read may have them.
 
     Examples
     --------
@@ -145,10 +146,11 @@ class Numeric(Column):
                 f"{where}: numbers of dtype {self.dtype} need a resolution, such as 1 for whole numbers."
             )
         is_text = base_dtype(self.dtype) == "text"
-        if self.format is not None and not (self.format in NUMBER_FORMATS and is_text):
+        form = (self.format or "{}").replace("{,}", "{}")
+        if form not in ("{}", *NUMBER_FORMATS) or (self.format is not None and not is_text):
             raise InputError(
-                f"{where}: expected a format with a sign of a currency or of percent, such as '${{}}' or '{{}} %', and dtype"
-                f" str; got {quote(self.format)} and {self.dtype}."
+                f"{where}: expected a format such as '{{}}', '${{}}' or '{{,}} %', with a decimal comma in the last and at most"
+                f" one sign of a currency or of percent, and dtype str; got {quote(self.format)} and {self.dtype}."
             )
         low, high = real(f"low of {where}", self.low), real(f"high of {where}", self.high)
         if not math.isfinite(high - low):
@@ -224,6 +226,13 @@ class Numeric(Column):
         numbers = (self.low, self.high, self.resolution)
         are_whole = all(n is None or (isinstance(n, int | float) and n % 1 == 0) for n in numbers)
         return "Int64" if are_whole else "Float64"
+
+    @property
+    def decimal(self) -> str | None:
+        """The decimal mark of the format, where it writes decimals."""
+        if self.format is None or not (self.step or 1.0) % 1:
+            return None
+        return "," if "{,}" in self.format else "."
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -354,7 +363,7 @@ class Numeric(Column):
     def _numbers(self, values: pd.Series) -> pd.Series:
         """Return values without nulls, all of which are numbers; those of a column that holds texts, too, may be texts."""
         if self.value_dtype != self.dtype:
-            values = self._convert(values, texts=False)
+            values = self._convert(with_plain_numbers(values, self.decimal), texts=False)
         if base_dtype(str(values.dtype)) not in ("int", "float"):
             # Value by value: unique() would take True for 1.0 where a row holds that as well.
             wrong = [value for value in values if not _is_number(value)]
@@ -370,8 +379,8 @@ class Numeric(Column):
         """Extend :meth:`Column.cell_of` by the format."""
         if self.format is None or not isinstance(number, int | float):
             return super().cell_of(number)
-        digits = f"{abs(number):.{_decimals(self.step or 1.0)}f}"
-        return "-" * (number < 0) + self.format.replace("{}", digits)
+        digits = f"{abs(number):.{_decimals(self.step or 1.0)}f}".replace(".", self.decimal or ".")
+        return "-" * (number < 0) + self.format.replace("{,}", "{}").replace("{}", digits)
 
     def _bounds_in(self, dtype: str) -> tuple[float, float]:
         """Return the declared bounds as a table of ``dtype`` has them: 0.1 is a little more in float32."""

@@ -10,7 +10,7 @@ private table; ``provenance`` records which.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -41,7 +41,7 @@ from tabsynth.schema.constraints import (
 from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema_file import FORMAT, check_form, made_column
-from tabsynth.schema.validation import Problem, column_problems, value_problems
+from tabsynth.schema.validation import Problem, value_problems
 from tabsynth.tables.formulas import unescape
 from tabsynth.tables.frames import to_pandas
 
@@ -252,6 +252,13 @@ class Schema:
         object.__setattr__(self, "suggested", checked_suggestions(self.suggested))
         if self.decimal is not None:
             one_of("decimal", self.decimal, DECIMAL_MARKS)
+            for column in self.columns:
+                mark = getattr(column, "decimal", None)
+                if mark not in (None, self.decimal):
+                    raise InputError(
+                        f"Column {quote(column.name)} has decimal mark {mark!r} by its format, and the table"
+                        f" {self.decimal!r}; give both one mark. {{}} is a number with a point, {{,}} one with a comma."
+                    )
         for name, value in asdict(self.design).items():
             object.__setattr__(self, name, value)
         self._check_design()
@@ -460,7 +467,9 @@ class Schema:
         for column in self.columns:
             if column.name == name:
                 return column
-        raise InputError(f"The schema has no column {quote(name)}; it has {_list(self.names)}.")
+        raise InputError(
+            f"The schema has no column {quote(name)}; it has {quote([*self.names], 120)}."
+        )
 
     def replace(self, **parameters: Any) -> "Schema":
         """Return the schema with other values of some parameters; all others, such as what was released, stay as they are.
@@ -468,6 +477,10 @@ class Schema:
         Every schema that is derived from another one is made here, so that none can lose a parameter.
         """
         return replace(self, **parameters)
+
+    def with_decimal(self, decimal: str | None) -> "Schema":
+        """Return the schema with a decimal mark, if one is given; it must be that of the formats of numbers."""
+        return self.replace(decimal=decimal or self.decimal)
 
     def select(self, names: Sequence[str]) -> "Schema":
         """Return the schema of the given columns, in the given order.
@@ -496,22 +509,25 @@ class Schema:
 
         It may have the columns that the schema leaves out.
         """
-        names = [str(name) for name in frame.columns]
-        for name in duplicates(names):
-            raise InputError(f"The {what} has column {quote(name)} twice; rename or drop one.")
-        declared, present = {*self.names, *self.names_left_out, *self.design.names}, set(names)
-        missing = [c.name for c in self.columns if c.name not in present and c.learned]
-        if missing:
-            raise InputError(
-                f"The {what} lacks column {quote(missing[0])} of the schema"
-                f"{_more(missing)}; add it, or take it out of the schema."
-            )
-        extra = [name for name in names if name not in declared]
-        if extra:
-            raise InputError(
-                f"The {what} has column {quote(extra[0])} that the schema does not know"
-                f"{_more(extra)}; drop it, or declare it in the schema."
-            )
+        for problem in self._column_problems([str(name) for name in frame.columns], what):
+            raise InputError(problem.message)
+
+    def _column_problems(self, names: Sequence[str], what: str) -> list[Problem]:
+        """Return columns of a table that are there twice, missing or unknown."""
+        known, present = {*self.names, *self.names_left_out, *self.design.names}, set(names)
+        wrong = {
+            name: f"The {what} has column {quote(name)} twice; rename or drop one."
+            for name in duplicates(names)
+        }
+        for column in self.columns:
+            if column.learned and column.name not in present:
+                text = f"The {what} lacks column {quote(column.name)} of the schema; add it, or take it out of the schema."
+                wrong[column.name] = text
+        for name in names:
+            if name not in known:
+                text = f"The {what} has column {quote(name)} that the schema does not know; drop it, or declare it in the schema."
+                wrong.setdefault(name, text)
+        return [Problem(name, None, text) for name, text in wrong.items()]
 
     def validate(self, table: object, *, parse: bool = False) -> list[Problem]:
         """Return all that the schema does not take in a table; an empty list where it fits.
@@ -528,7 +544,7 @@ class Schema:
         -------
         list of Problem
             Each with ``column``, ``value`` and ``message``: columns that are missing or unknown, then values by
-            column, at most ten for each, then combinations that cannot occur.
+            column, one for each way in which they do not fit, then combinations that cannot occur.
 
         Notes
         -----
@@ -536,13 +552,7 @@ class Schema:
         """
         frame = to_pandas(table)
         names = [unescape(str(n), self.names) if parse else str(n) for n in frame.columns]
-        needed = [column.name for column in self.columns if column.learned]
-        optional = [
-            *self.names_left_out,
-            *self.design.names,
-            *(n for n in self.names if n not in needed),
-        ]
-        problems = column_problems(names, needed, optional)
+        problems = self._column_problems(names, "table")
         if len(frame) == 0:
             problems.append(
                 Problem(None, None, "The table has no rows; give one with at least one.")
@@ -576,7 +586,7 @@ class Schema:
             if problem.column is not None or (self.violations == "refuse" and len(table))
         ]
         if len(problems) < 2:
-            return cause
+            return next((InputError(p) for p in problems if p.startswith(str(cause))), cause)
         surplus = len(problems) - MOST_PROBLEMS
         if surplus > 0:
             problems[MOST_PROBLEMS:] = [f"And {surplus:,} more problems."]
@@ -732,10 +742,10 @@ def _reader(
 def read_values(column: Column, values: pd.Series, texts: bool, decimal: str | None) -> pd.Series:
     """Return values of a file in the column's dtype: by :meth:`Column.parse` if they are ``texts``, else by its ``convert``.
 
-    Texts of numbers are read by the declared ``decimal`` mark.
+    Texts of numbers are read by the declared ``decimal`` mark, or by that of the column's format.
     """
     if column.value_type in ("int", "float"):
-        values = with_plain_numbers(values, decimal)
+        values = with_plain_numbers(values, decimal or getattr(column, "decimal", None))
     return column.parse(values) if texts else column.convert(values)
 
 
@@ -791,13 +801,3 @@ def duplicates(names: Sequence[str]) -> list[str]:
             repeated.append(name)
         seen.add(name)
     return repeated
-
-
-def _list(names: Iterable[str], limit: int = 8) -> str:
-    items = list(names)
-    text = ", ".join(map(repr, items[:limit]))
-    return text if len(items) <= limit else f"{text} and {len(items) - limit} more"
-
-
-def _more(names: Sequence[str]) -> str:
-    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""

@@ -4,19 +4,22 @@ The check is a local tool for whoever holds the table: what it returns shows val
 privacy budget covers them.
 """
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import native, quote
+from tabsynth._validate import native
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import OtherObject, is_null
 from tabsynth.schema.column import Column
 
-MOST_VALUES = 10  # listed for each column
+MOST_VALUES = 10  # that are counted for each column
+# In messages, which are alike but for them.
+_VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|-?\d[-+.\de]*")
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,9 @@ class Problem:
     column : str or None
         The name of the column; None for a problem of several columns or of the whole table.
     value : object
-        The value that does not fit; None for a null, and where no single value is meant.
+        The value that does not fit, or the first of several; None for a null, and where no single value is meant.
     message : str
-        One line with the column, the value and the remedy.
+        One line with the column, the value, the remedy, and how many other values have the same problem.
     """
 
     column: str | None
@@ -42,33 +45,10 @@ class Problem:
         return self.message
 
 
-def column_problems(
-    names: Sequence[str], declared: Sequence[str], optional: Sequence[str]
-) -> list[Problem]:
-    """Return columns of a table that are missing, unknown or there twice.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The table's columns.
-    declared, optional : sequence of str
-        The columns that it must have, and others that it may have.
-    """
-    out = []
-    for name in dict.fromkeys(names):
-        if names.count(name) > 1:
-            out.append((name, "is in the table twice; rename or drop one."))
-        elif name not in declared and name not in optional:
-            out.append((name, "is not in the schema; drop it, or declare it in the schema."))
-    missing = "is missing from the table; add it, or take it out of the schema."
-    out += [(name, missing) for name in declared if name not in names]
-    return [Problem(name, None, f"Column {quote(name)} {text}") for name, text in out]
-
-
 def value_problems(
     column: Column, values: pd.Series, read: Callable[[pd.Series], pd.Series]
 ) -> tuple[list[Problem], np.ndarray]:
-    """Return values that a column does not take, each once and at most :data:`MOST_VALUES`; and category codes.
+    """Return a problem for each way in which values do not fit a column, and category codes.
 
     Parameters
     ----------
@@ -85,7 +65,9 @@ def value_problems(
 
     Notes
     -----
-    A column works value by value. So the values that it refuses are found by halving the distinct ones.
+    A column works value by value. So the values that it refuses are found by halving the distinct ones, up to
+    :data:`MOST_VALUES`. A problem says of its first value that the same holds for a number of others: at least so many where
+    there are more.
     """
     try:
         return [], column.encode(read(values))
@@ -93,9 +75,9 @@ def value_problems(
         pass
     codes = np.full(len(values), -1, dtype=np.int64)
     rows, distinct = _distinct(values)
-    problems: list[Problem] = []
+    alike: dict[str, list[Problem]] = {}
     parts = [np.arange(len(distinct))]
-    while parts and len(problems) <= MOST_VALUES:
+    while parts and sum(map(len, alike.values())) <= MOST_VALUES:
         part = parts.pop()
         try:
             part_codes = column.encode(read(distinct.iloc[part]))
@@ -105,7 +87,8 @@ def value_problems(
                 if isinstance(value, OtherObject):
                     value = value.cell
                 none = None if is_null(value) else value
-                problems.append(Problem(column.name, none, str(error)))
+                problem = Problem(column.name, none, str(error))
+                alike.setdefault(_VALUES.sub("", str(error)), []).append(problem)
             else:
                 half = len(part) // 2
                 parts += [part[half:], part[:half]]
@@ -113,9 +96,11 @@ def value_problems(
         codes_of = np.full(len(distinct), -1, dtype=np.int64)
         codes_of[part] = part_codes
         codes = np.where(codes_of[rows] >= 0, codes_of[rows], codes)
-    if len(problems) > MOST_VALUES:
-        message = f"Column {quote(column.name)}: more of its values do not fit the schema."
-        problems[MOST_VALUES:] = [Problem(column.name, None, message)]
+    least = "at least " * bool(parts)
+    problems = []
+    for first, *others in alike.values():
+        more = f" The same holds for {least}{len(others)} other value{'s' * (len(others) > 1)}."
+        problems.append(replace(first, message=first.message + more * bool(others)))
     return problems, codes
 
 

@@ -393,7 +393,7 @@ class Synthesizer:
                 self.model_, Path(path), rows, seed, weights, overwrite=overwrite
             )
         table = self.sample(n, random_state=random_state, **{**options, "dataframe": "pandas"})
-        mark = decimal or self.schema_.decimal
+        mark = self.schema_.with_decimal(decimal).decimal
         write_table(table, path, formulas=formulas, sep=sep, decimal=mark, overwrite=overwrite)
         return beside(path)
 

@@ -158,7 +158,7 @@ def read_table(
     Raises
     ------
     InputError
-        Naming the columns and the values that do not fit, all of them at once, at most ten for each column.
+        Naming all columns that do not fit at once: of each a value, and how many others have the same problem.
     """
     if schema is None:
         if decimal is not None:
@@ -203,7 +203,7 @@ def _as_declared(
         )
     if check_sep:
         _check_separator(path, frame, schema.names)
-    marked = schema.replace(decimal=decimal or schema.decimal)
+    marked = schema.with_decimal(decimal)
     try:
         schema.check_columns(frame, str(path))
         frame = conform(frame, marked)

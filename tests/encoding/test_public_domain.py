@@ -121,7 +121,7 @@ def test_other_takes_what_is_not_declared() -> None:
 @pytest.mark.parametrize(
     ("table", "part"),
     [
-        (pd.DataFrame({"t": [1]}), "lacks column 'n' of the schema (and 2 more)"),
+        (pd.DataFrame({"t": [1]}), "lacks column 'n' of the schema;"),
         (GOOD.assign(extra=1), "column 'extra' that the schema does not know"),
         (pd.concat([GOOD, GOOD["t"]], axis=1), "column 't' twice"),
     ],

@@ -1,12 +1,14 @@
 """Numbers as files write them: one text at a time, and never by a guess."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabsynth import InputError, Numeric, Schema, draft_private
+from tabsynth import InputError, MargNet, Numeric, Schema, draft_private, read_table, verify
 from tabsynth.drafting.drafts import draft_schema, review
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema import Column
@@ -18,6 +20,7 @@ from tabsynth.schema.number_texts import (
     plain_number,
     with_plain_numbers,
 )
+from tabsynth.schema.schema import read_values
 
 
 @pytest.mark.parametrize(
@@ -237,7 +240,71 @@ def test_a_sign_stands_beside_reasons_for_missing():
     codes = column.encode(values)
     assert column.decode(codes, np.random.default_rng(0))[1] == "refused"
     assert column.amounts(values)[[0, 2]].tolist() == [5, 99]
-    for wrong in ({"format": "{} kg"}, {"format": "${}%"}, {"dtype": "float64"}):
+    for wrong in ({"format": "{} kg"}, {"format": "${}%"}, {"format": "{;}"}, {"dtype": "float64"}):
         facts = {"dtype": "str", "format": "{}%"} | wrong
         with pytest.raises(InputError, match="sign of a currency or of percent"):
             Numeric(name="x", low=0, high=9, resolution=1, **facts)
+
+
+def german(number, decimals):
+    """Return a number with a decimal comma and points between thousands."""
+    return f"{number:,.{decimals}f}".translate({ord(","): ".", ord("."): ","})
+
+
+GERMAN = pd.DataFrame(
+    {
+        "euro": [german(x, 2) + " €" for x in RNG.lognormal(8, 0.5, 1_500)],
+        "share": [german(x, 1) + " %" for x in RNG.uniform(0, 30, 1_500)],
+        "whole": [german(x, 0) + " %" for x in RNG.uniform(1_000, 9_000, 1_500)],
+        "plain": [german(x, 2) for x in RNG.lognormal(8, 0.5, 1_500)],
+    }
+)
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_signed_numbers_keep_the_decimal_comma(private, tmp_path):
+    """From a file to a file, with a certificate that verifies."""
+    real, file = tmp_path / "real.csv", tmp_path / "synthetic.csv"
+    GERMAN.to_csv(real, sep=";", index=False)
+    if private:
+        fitted = MargNet(epsilon=2.0, random_state=0).fit(read_table(real))
+    else:
+        schema = draft_schema(read_table(real))
+        options = {"accept_drafted_domain": True, "random_state": 0}
+        fitted = MargNet(schema, epsilon=2.0, **options).fit(read_table(real, schema))
+    schema = fitted.schema_
+    assert [schema[name].format for name in GERMAN] == ["{,} €", "{,} %", "{,} %", None]
+    fitted.sample_to(file, 500)
+    written = pd.read_csv(file, sep=";", dtype=str)
+    for name, form in {"euro": r"\d+,\d\d €", "share": r"\d+,\d %", "whole": r"\d{4} %"}.items():
+        assert written[name].str.fullmatch(form).all()
+    assert verify(file).consistent
+    back = read_table(file, schema)
+    assert back["euro"].tolist() == written["euro"].tolist()
+    amounts = [float(text[:-2].replace(",", ".")) for text in written["euro"]]
+    assert schema["euro"].amounts(back["euro"]).tolist() == amounts
+    assert conform(back, schema).equals(back)
+    with pytest.raises(InputError, match="'euro' has decimal mark ',' by its format"):
+        fitted.sample_to(tmp_path / "points.csv", 5, decimal=".")
+    assert not (tmp_path / "points.csv").exists()
+
+
+def test_the_mark_of_a_format_tells_thousands_from_decimals():
+    column = Numeric(name="x", dtype="str", low=0, high=9_999, resolution=0.001, format="{,} €")
+    texts = pd.Series(["3,842 €", "3.842 €", "3.842,5 €", "€ 7"], name="x")
+    amounts = [3.842, 3842, 3842.5, 7]
+    assert column.amounts(texts).tolist() == amounts
+    schema = Schema([column])
+    frame = texts.to_frame()
+    for read in (schema, schema.replace(decimal=",")):
+        values = read_values(read["x"], frame["x"], True, read.decimal)
+        assert values.tolist() == ["3,842 €", "3842,000 €", "3842,500 €", "7,000 €"]
+        assert column.amounts(values).tolist() == amounts
+    with pytest.raises(InputError, match="'x' has decimal mark ','"):
+        schema.replace(decimal=".")
+    # Without a sign, beside reasons; whole numbers have no mark.
+    column = replace(column, resolution=0.5, format="{,}", missing={"k. A.": "not stated"})
+    values = column.parse(pd.Series(["12", "k. A.", "1.234,5"], name="x"))
+    assert values.tolist() == ["12,0", "k. A.", "1234,5"]
+    assert column.encode(values).tolist() == column.encode(column.convert(values)).tolist()
+    assert Schema([replace(column, resolution=1)], decimal=".")["x"].format == "{,}"

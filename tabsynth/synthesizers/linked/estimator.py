@@ -565,7 +565,7 @@ class LinkedMargNet(Synthesizer):
             sampled = self.sample(n, random_state=random_state, implicates=implicates, **options)
             for name, table in sampled.items():
                 file = folder / f"{name}{suffix}"
-                mark = decimal or self.schema_.tables[name].decimal
+                mark = self.schema_.tables[name].with_decimal(decimal).decimal
                 write_table(table, file, formulas=formulas, sep=sep, decimal=mark)
         return Path(path)
 
