@@ -22,21 +22,18 @@ NULL, WHOLE, LONG_WHOLE, BOOL, LENGTH = "null", "whole", "long whole", "bool", "
 DECIMALS = tuple(f"decimals {n}" for n in range(1, 7))
 COMMA_DECIMALS = tuple(f"decimals {n} after a comma" for n in range(1, 7))
 ONE_COMMA, ONE_POINT = "1,234", "1.234"  # a fraction or thousands, as the decimal mark says
-REAL, IDENTIFIER, LONG_TEXT, SHORT, OTHER_OBJECT = (
-    "real",
-    "identifier",
-    "long text",
-    "text",
-    "object",
-)
+REAL, IDENTIFIER, LONG_TEXT = "real", "identifier", "long text"
+CODE, SHORT, OTHER_OBJECT = "code", "text", "object"
 NUMBERS = (WHOLE, LONG_WHOLE, *DECIMALS, REAL)
+WORDS = (NAMES, LONG_TEXT, SHORT)  # which may stand among numbers or dates in place of a value
 FORMAT_NAMES = (
     NULL, WHOLE, LONG_WHOLE, *DECIMALS, *COMMA_DECIMALS, ONE_COMMA, ONE_POINT, REAL, BOOL, LENGTH, IDENTIFIER, NAMES,
-    LONG_TEXT, SHORT, OTHER_OBJECT, *UNKNOWN_TIMES, *TIME_CLASSES,
+    LONG_TEXT, CODE, SHORT, OTHER_OBJECT, *UNKNOWN_TIMES, *TIME_CLASSES,
 )  # fmt: skip
 _FORMAT_CODES = {name: code for code, name in enumerate(FORMAT_NAMES)}
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
 _NUMBER = re.compile(r"[+-]?(\d{1,15}|(?=\.\d))(?:\.(\d*))?(?:[eE][+-]?\d{1,3})?")
+_CODE = re.compile(r"(?=.*\d)\w[\w./-]*")  # such as V57, 12A and 01067
 _LENGTH = re.compile(r"-?\d+ days?( [+-]?\d{1,2}:\d{2}:\d{2}(\.\d{1,6})?)?")
 LONG_DIGITS = 7  # of a whole number that may number records
 _LONG_TIMES = (
@@ -155,7 +152,8 @@ def _format(cell: str | float, nulls: Sequence[str], named_for_time: bool) -> st
         return name
     if _LENGTH.fullmatch(text):
         return LENGTH
-    return {None: SHORT, NAMES: NAMES, PROSE: LONG_TEXT}.get(look_of(text), IDENTIFIER)
+    short = CODE if _CODE.fullmatch(text) else SHORT
+    return {None: short, NAMES: NAMES, PROSE: LONG_TEXT}.get(look_of(text), IDENTIFIER)
 
 
 def _marked_format(text: str) -> str | None:

@@ -22,6 +22,7 @@ RUN, ROOT = 2.5, 0.75
 CERTAIN = 6.0  # standard deviations of the noise of cells from an end on, below which they are asked for again
 PART = 2.5  # standard deviations of noise that each part of a split cell should have
 MOST_PARTS = 10
+MOSTLY = 0.5  # of the rows of a cell: those with one value that was released
 EACH = 128  # steps between the ends, below which each has a cell of its own: they may be codes
 MANTISSAS = (1, 2, 5)
 # Of powers of ten, between which the distribution of numbers is asked.
@@ -153,21 +154,32 @@ class Partition:
         """Take noisy sums of the cells that were asked for, with noise of one standard deviation."""
         self._known.add(sums, std, self.asked)
 
-    def set_aside(self, points: np.ndarray) -> None:
-        """Set aside what is known of narrow cells with some points, whose rows answer no more."""
+    def set_aside(self, points: np.ndarray, sums: np.ndarray) -> None:
+        """Set aside what is known of cells with some points, whose rows answer no more.
+
+        These are narrow cells, and others far from the rest that ``sums`` of the points mostly fill.
+        """
         bounds = self.bounds()
         if bounds is None:
             return
         cells = self.cells_of(points)
-        cells = np.unique(cells[cells >= 0])
-        cells = cells[np.diff(self.edges)[cells] <= self._width(*bounds) * (1 + 1e-7)]
-        self._aside.weighted[:, cells] += self._known.weighted[:, cells]
-        self._known.weighted[:, cells] = 0.0
+        filled = np.bincount(cells[cells >= 0], sums[cells >= 0], minlength=len(self.asked))
+        narrow = np.diff(self.edges) <= self._width(*bounds) * (1 + 1e-7)
+        wide = ~narrow & (filled > MOSTLY * self.estimates) & (filled > 0)
+        _move(self._known, self._aside, (narrow & (filled > 0)) | wide)
+        low, high = self.bounds() or bounds
+        near = (self.edges[1:] > 2 * low - high) & (self.edges[:-1] < 2 * high - low)
+        _move(self._aside, self._known, wide & near)
 
     def take_back(self) -> None:
         """Take back what was set aside."""
-        self._known.weighted += self._aside.weighted
-        self._aside.weighted[:] = 0.0
+        _move(self._aside, self._known, np.ones(len(self.asked), dtype=bool))
+
+
+def _move(source: CombinedSums, target: CombinedSums, cells: np.ndarray) -> None:
+    """Move what is known of some cells."""
+    target.weighted[:, cells] += source.weighted[:, cells]
+    source.weighted[:, cells] = 0.0
 
 
 def _with_parts(of_cells: np.ndarray, cell: int, parts: np.ndarray) -> np.ndarray:

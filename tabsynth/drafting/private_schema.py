@@ -60,6 +60,7 @@ from tabsynth.drafting.identifiers import reason_of_name
 from tabsynth.drafting.released_columns import (
     CLEAR,
     FORMAT,
+    LIMIT,
     ColumnDraft,
     OrderedDraft,
     Question,
@@ -93,7 +94,6 @@ INFERRED = (
     " ordered ones unless they are in alphabetical order. Where pandas inferred that from the rows, one row may have decided it."
     " tabsynth.read_table reads a file without such inference."
 )
-LIMIT = 2.0  # standard deviations of noise above a sum: a number of rows that is unlikely to be exceeded
 
 
 def draft_private(
@@ -241,6 +241,8 @@ def draft_on_ledger(
     }
     if draft.notes:
         released |= {"notes": draft.notes}  # by column: which rows are not represented
+    if (hidden := round(draft.hidden, 2)) > 0:
+        released |= {"hidden": hidden}  # the largest share of such rows of the other columns
     if design.unit is not None:
         released |= {"unit": design.unit, "max_rows_per_unit": design.rows}  # what it protects
     if random_state is None:  # tells it from another draft of the same outcome
@@ -260,7 +262,7 @@ def draft_on_ledger(
         decimal=draft.decimal,
         **design.parameters(),
     )
-    if left_out or draft.notes:
+    if left_out or draft.notes or hidden:
         lines = summarize(schema, ledger.epsilon, ledger.delta)
         warnings.warn("\n".join(lines), DraftWarning, stacklevel=3)
     return schema
@@ -299,6 +301,7 @@ class _Draft:
         self.decimal = decimal  # else decided by the noisy counts of formats
         self.sources: dict[str, dict[str, list[str]]] = {}
         self.notes: dict[str, JsonObject] = {}
+        self.hidden = 0.0  # largest share of rows that a column without a note may not represent
         self._ledger, self._composition = ledger, composition
         chance = 0.0 if math.isinf(mu) else ledger.threshold_delta
         self._budget = DraftBudget(mu=mu, threshold_delta=chance, max_rows=design.rows)
@@ -361,6 +364,8 @@ class _Draft:
             self.sources[name] = draft.sources
             if (note := draft.note(column)) is not None:
                 self.notes[name] = note
+            else:
+                self.hidden = max(self.hidden, draft.hidden)
         left_out = [{"name": n, "reason": self._left[n]} for n in self._dtypes if n in self._left]
         return columns, left_out
 

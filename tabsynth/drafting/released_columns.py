@@ -24,6 +24,7 @@ from tabsynth.schema.column import Column
 MOST_CATEGORIES = 4_000
 CLEAR = 3.5  # standard deviations of its noise: a sum above is taken to be of rows
 FORMAT = 4.0  # the same, of formats
+LIMIT = 2.0  # standard deviations of noise above a sum: a number of rows that is unlikely to be exceeded
 AT_THIS_BUDGET = "to be released at this budget"  # ends each reason that a larger budget may change
 TOO_FEW_VALUES = f"it has too few values {AT_THIS_BUDGET}"  # by the noisy counts of formats
 TOLD = 0.2  # of the rows: values that were not released, above which a person is told
@@ -175,6 +176,12 @@ class ColumnDraft:
             "interval": [round(end, 4) for end in unreleased.share],
         }
 
+    @property
+    def hidden(self) -> float:
+        """The largest share of the rows with a value that may become another one, or were null, as far as noise tells."""
+        unreleased = max(0.0, self.unreleased.rows) + LIMIT * self.unreleased.noise
+        return min(1.0, unreleased / max(1.0, self.rows))
+
     def _note_of_unreleased(self, column: Column) -> str | None:
         """Return what becomes of values that were not released; None if they are kept otherwise."""
         return "kept, but this share of rows has values beyond the bounds, which become the nearest one"
@@ -270,6 +277,11 @@ class TextDraft(ColumnDraft):
         values, missing = column.values.map(str), self._missing(column.values)
         released = np.append(values.isin(self.texts).to_numpy(), False) | (missing & self.nulls)
         return Question(self.name, np.where(released, -1, 0), 1, about="rest")
+
+    @property
+    def hidden(self) -> float:
+        """Extend :attr:`ColumnDraft.hidden`: rows that clearly have other values keep a category of their own."""
+        return 0.0 if self.unreleased.clear else super().hidden
 
     def learn_rest(self, remaining: Rest, purpose: str) -> None:
         """See :meth:`ColumnDraft.learn_rest`."""

@@ -8,15 +8,22 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from tabsynth._typing import JsonObject
+from tabsynth._validate import MAX_TEXT
+from tabsynth.drafting.budget import ROUNDS
 from tabsynth.drafting.formats import Distinct
 from tabsynth.drafting.identifiers import are_record_numbers
 from tabsynth.drafting.partition import EACH, Partition, cell_breaks
 from tabsynth.drafting.released_columns import AT_THIS_BUDGET, CLEAR, ColumnDraft, Question
+from tabsynth.privacy.noise.counts import share_interval
+from tabsynth.schema.cells import base_dtype
 from tabsynth.schema.column import Column
+from tabsynth.schema.missing import MOST_REASONS
 from tabsynth.schema.numeric import MAX_STEPS
 
 END = 0.02  # of the width between the ends: of the cells at the ends, where there are many steps
 ELSEWHERE = "far from all other values"  # what a value beyond the ends is said to stand for
+WORD = "a text in place of a value"  # the same of a text
 FARTHEST = 1e100  # of a number on the line, which none of its multiples overflows
 FEW = 64  # values, which are listed where no other row is clearly left
 VALUES = 4  # the first round that asks for values: earlier ones have more noise, and each question costs all others
@@ -48,6 +55,10 @@ class LineDraft(ColumnDraft):
         Whether all values lie in cells of the first partition.
     multiples : tuple of int
         Numbers of steps of which values may be multiples, the coarsest first.
+    words : float
+        Noisy number of rows with a text that has no place on the line; 0 where it may be noise.
+    codes : set of str
+        Such texts that were released by partition selection: reasons for missing, where the dtype holds texts.
     values : set of float
         Values that were released by partition selection.
     listed : list of float
@@ -67,6 +78,8 @@ class LineDraft(ColumnDraft):
     limits: tuple[float, float] | None = None
     entry: str = ""
     multiples: tuple[int, ...] = ()
+    words: float = 0.0
+    codes: set[str] = field(default_factory=set)
     values: set[float] = field(default_factory=set)
     listed: list[float] = field(default_factory=list)
     multiple: int = 1
@@ -113,16 +126,28 @@ class LineDraft(ColumnDraft):
     def questions(self, column: Distinct, number: int) -> list[Question]:
         """See :meth:`ColumnDraft.questions`."""
         missing, points = self._points(column)
+        unread = np.isnan(points) & ~missing
+        if self.words:
+            unread[:-1] &= ~column.values.isin(self.codes).to_numpy()
         unreleased = np.where(np.isin(points, list(self.values)), np.nan, points)
         is_asked = self.partition.asked
         cells = self.partition.cells_of(unreleased)
         keys = np.where((cells >= 0) & is_asked[cells], np.cumsum(is_asked)[cells] - 1, -1)
         size = int(is_asked.sum())
         if not self.nulls:
-            keys[missing] = size
+            keys[missing | (unread & (number == len(ROUNDS)))] = size
         questions = [Question(self.name, keys, size + 1, about="cells")]
+        if self.words:
+            unread[:-1] &= column.values.map(len).to_numpy(dtype=int) <= MAX_TEXT
+            texts = column.values[unread[:-1]].tolist()
+            keys = np.where(unread, np.cumsum(unread) - 1, -1)
+            questions.append(Question(self.name, keys, len(texts), texts, "words"))
         if number >= VALUES and self._asks_values:
-            new = ~np.isnan(unreleased) & (self._many_steps | (cells < 0) | self._off(points))
+            new = self._many_steps | (cells < 0) | self._off(points)
+            if self._bounds is not None:
+                reach = EACH * (self.step or 0.0)
+                new |= (points < self._bounds[0] - reach) | (points >= self._bounds[1] + reach)
+            new &= ~np.isnan(unreleased)
             keys = np.full(len(points), -1)
             values, keys[new] = np.unique(unreleased[new], return_inverse=True)
             questions.append(Question(self.name, keys, len(values), values.tolist(), "values"))
@@ -145,6 +170,7 @@ class LineDraft(ColumnDraft):
 
     def end_rounds(self) -> None:
         """See :meth:`ColumnDraft.end_rounds`: completes the listed values with others at the distance that most listed values have."""
+        self.nulls |= len(self.missing) < len(self.codes)
         self.listed = sorted(self.values)
         if self._lists_values and self._bounds is not None:
             completed = _completed(self.listed, self._bounds)
@@ -152,7 +178,7 @@ class LineDraft(ColumnDraft):
 
     def rest(self, column: Distinct) -> Question | None:
         """See :meth:`ColumnDraft.rest`: rows with other values than a few that were released, or else beyond the ends."""
-        _, points = self._points(column)
+        missing, points = self._points(column)
         if self._lists_values:
             released = np.isin(points, self.listed)
         elif self._bounds is not None:
@@ -162,7 +188,8 @@ class LineDraft(ColumnDraft):
             released = (points >= self.limits[0]) & (points < self.limits[1])
         else:
             return None
-        return Question(self.name, np.where(np.isnan(points) | released, -1, 0), 1, about="rest")
+        unknown = np.isnan(points) & ~(missing & (not self.nulls))
+        return Question(self.name, np.where(unknown | released, -1, 0), 1, about="rest")
 
     @property
     def _asks_values(self) -> bool:
@@ -220,18 +247,26 @@ class LineDraft(ColumnDraft):
             assert self._shape is not None
             self.source("cells", purpose)
             self._shape = _clear_cells(self._shape[0], sums, CLEAR * std)
+        elif question.about == "words":
+            assert question.values is not None
+            self.source("missing", purpose)
+            self.codes |= {str(question.values[i]) for i in np.flatnonzero(clear).tolist()}
         elif question.about == "values":
             assert question.values is not None
             self.source("values", purpose)
-            new = [float(question.values[i]) for i in np.flatnonzero(clear).tolist()]
-            self.values |= set(new)
-            self.partition.set_aside(np.array(new)[~self._off(np.array(new))])
+            new = np.array(question.values, dtype=float)[clear]
+            self.values |= {*new.tolist()}
+            on_steps = ~self._off(new)
+            self.partition.set_aside(new[on_steps], sums[clear][on_steps])
             if self.step is not None:
                 near = {round(v + self.step, 9) for v in self.values} & self.values
                 if len(self.values) > 2 and 2 * len(near) > len(self.values):
-                    # Amounts, which cells represent as well.
-                    self.values, self.dense = set(), True
+                    # Amounts, which cells represent as well, but for codes far from them.
+                    beside = near | {round(value - self.step, 9) for value in near}
+                    self.values, self.dense = {*self._apart([])[1]} - beside, True
                     self.partition.take_back()
+                    far = np.array(sorted(self.values))
+                    self.partition.set_aside(far, np.full(len(far), np.inf))
             self._set_bounds()
         elif question.about == "multiples":
             self.source("multiples", purpose)
@@ -254,6 +289,29 @@ class LineDraft(ColumnDraft):
             self.source("bounds", self.entry)
 
     # What follows.
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """The texts that are reasons for missing; none where the dtype is not of texts."""
+        texts = sorted(self.codes)[: MOST_REASONS // 2] if self.holds_texts else ()
+        return dict.fromkeys(texts, WORD)
+
+    @property
+    def holds_texts(self) -> bool:
+        """True if the column may hold texts beside its values."""
+        return base_dtype(self.dtype) == "text"
+
+    def note(self, column: Column) -> JsonObject | None:
+        """Extend :meth:`ColumnDraft.note` by texts of which none was released."""
+        if not (self.words and self.nulls) or self.codes:
+            return super().note(column)
+        interval = share_interval(self.words, self.noise, self.rows, self.noise)
+        return {
+            "note": "kept, but this share of rows has texts in place of values, which become missing; declare those that"
+            " many rows have under missing of the schema",
+            "share": round(self.words / self.rows, 4),
+            "interval": [round(end, 4) for end in interval],
+        }
 
     def _note_of_unreleased(self, column: Column) -> str | None:
         """See :meth:`ColumnDraft._note_of_unreleased`."""
@@ -279,7 +337,11 @@ class LineDraft(ColumnDraft):
         low, high = min([*ends, *values]), max([*ends, *values])
         if self.resolution is None and high in values:  # which the last cell has, too
             high = float(np.nextafter(high, math.inf))
-        breaks = cell_breaks(self._shape, low, high, values, self.resolution)
+        shape, edges = self._shape, self.partition.edges
+        if shape is None and self._many_steps:  # for ends that the last round found
+            first, after = np.searchsorted(edges, [low, high])
+            shape = edges[first : after + 1], np.maximum(self.partition.estimates[first:after], 0)
+        breaks = cell_breaks(shape, low, high, values, self.resolution)
         return self.between(low, high, breaks, far)
 
     def _within(self, low: float, high: float) -> tuple[float, float]:

@@ -19,6 +19,7 @@ from tabsynth.drafting.formats import (
     NUMBERS,
     OTHER_OBJECT,
     REAL,
+    WORDS,
     Distinct,
     if_clear,
     number_text,
@@ -58,7 +59,10 @@ from tabsynth.schema.time_texts import is_numeric
 IDENTIFYING = 0.05
 PROSE = 0.5  # of the rows: what looks like names of persons or free text, or is no value
 NAMES_OR_PROSE = "its values look like names of persons or free text"
-NUMERIC = 0.95  # of the rows with a value: numbers, for a column of numbers
+NUMERIC = (
+    0.95  # of the rows with a value but for words among them: numbers, for a column of numbers
+)
+MOST_WORDS = 0.5  # of the rows: words that may stand among numbers or dates in place of a value
 HEAPS = (1000, 100, 10, 5)  # steps whose multiples people may prefer
 TIMES = 4.7  # standard deviations of its noise, as FORMAT, of formats of dates and times, which are many
 FAR = (
@@ -95,10 +99,14 @@ def draft_of(
     present = sum(by_format.values())
     if not present:
         return TOO_FEW_VALUES
-    of_time = time_format(by_format, NUMERIC * present)
+    words = max(sum(of_format[f] for f in WORDS) for of_format in (formats, by_format))
+    words = words if base == "text" and clear < words < MOST_WORDS * present else 0.0
+    most_values = NUMERIC * (present - words)
+    of_time = time_format(by_format, most_values)
     counts = without_times(by_format)
     share = {f: count / present for f, count in counts.items()}
     facts: JsonObject = {"name": name, "nulls": formats[NULL] > clear, "null_values": nulls}
+    on_line = facts | {"words": words}
     if base == "timedelta":
         return draft_lengths(facts, dtype)
     if base in ("datetime", "period"):
@@ -116,9 +124,9 @@ def draft_of(
             dtype = "str"
         elif base not in ("int", "float"):
             dtype = "int64"
-        return draft_times(facts, kind, dtype, of_kind)
-    if base in ("int", "float") or dtype == NUMBER or sum(share[f] for f in NUMBERS) > NUMERIC:
-        return _draft_numbers(facts, dtype, formats, clear, decimal)
+        return draft_times(on_line, kind, dtype, of_kind)
+    if base in ("int", "float") or dtype == NUMBER or sum(counts[f] for f in NUMBERS) > most_values:
+        return _draft_numbers(on_line, dtype, formats, clear, decimal)
     if share[LENGTH] > NUMERIC:
         return draft_lengths(facts, "str")
     if share[BOOL] > NUMERIC and not {"True", "False"} & {*nulls}:
@@ -176,6 +184,11 @@ class NumberDraft(LineDraft):
             self.format = NUMBER_FORMATS[largest] if estimates[largest] > total / 2 else None
         return None
 
+    @property
+    def holds_texts(self) -> bool:
+        """Extend :attr:`LineDraft.holds_texts`: numbers among texts are written by their step."""
+        return super().holds_texts and self.resolution is not None
+
     def _listed(self, low: float, high: float) -> list[float]:
         """Return all values of the column, where they are few: those that were released, or all steps and those between."""
         if self.few:
@@ -212,13 +225,14 @@ class NumberDraft(LineDraft):
             low, high = (int(min(max(end, limits.min), limits.max)) for end in (low, high))
             breaks = [int(b) for b in breaks]
         has_sign = self.format is not None and step is not None
-        if self.nearly_unique and not has_sign:
+        is_text = has_sign or bool(self.missing)
+        if self.nearly_unique and not is_text:
             return RECORD_NUMBERS
-        if listed and not has_sign:
+        if listed and not is_text:
             values = [int(v) if is_whole else float(v) for v in listed]
             return Ordinal(**facts, categories=tuple(values), other=values[0])
         meaningful = not {str(low), str(high)} & {*self.null_values}
-        if is_whole and high - low == 1 and meaningful and not has_sign:
+        if is_whole and high - low == 1 and meaningful and not is_text:
             # A rare one of two codes is no end.
             point = self.partition.edges[int(np.argmax(self.partition.estimates))]
             return Categorical(
@@ -226,7 +240,7 @@ class NumberDraft(LineDraft):
             )
         steps = 0 if step is None else round((high - low) / step) + 1
         texts = [number_text(value) for value in far if not has_sign]
-        if has_sign:
+        if is_text:
             facts |= {"dtype": "str", "format": with_mark(self.format or "{}", self.decimal)}
         return Numeric(
             **facts,
@@ -236,9 +250,8 @@ class NumberDraft(LineDraft):
             bins=steps if DEFAULT_BINS < steps <= EACH and not breaks else None,
             breaks=tuple(breaks),
             heaping=self.heaps,
-            missing=dict.fromkeys(
-                (text for text in texts if text not in self.null_values), ELSEWHERE
-            ),
+            missing=self.missing
+            | dict.fromkeys((text for text in texts if text not in self.null_values), ELSEWHERE),
             clip=True,
         )
 

@@ -69,13 +69,14 @@ class TimeDraft(LineDraft):
             "breaks": tuple(self.plain.text_of(start) for start in breaks),
             "bins": steps if DEFAULT_BINS < steps <= EACH and not breaks else None,
             "clip": True,
+            "missing": self.missing,
             **self.of_kind,
         }
         if self.multiple > 1:
             facts["resolution"] = RESOLUTIONS[round(length)]
         if far:
             ends = (self.plain.text_of(end) for end in (min(low, *far), max(high, *far)))
-            facts["missing"] = self._reasons(
+            facts["missing"] |= self._reasons(
                 facts | dict(zip(("low", "high"), ends, strict=True)), far
             )
         return type(self.plain)(**facts)
@@ -107,7 +108,8 @@ class PeriodDraft(TimeDraft):
         """Implement :meth:`LineDraft.between`."""
         first, last = (self.plain.text_of(end)[:10] for end in (low, high))
         facts = self.facts | {"dtype": with_nulls(self.dtype) if self.nulls else self.dtype}
-        return Period(**facts, low=first, high=last, clip=True, **self.of_kind)
+        facts |= {"low": first, "high": last, "missing": self.missing}
+        return Period(**facts, clip=True, **self.of_kind)
 
 
 def draft_times(

@@ -51,6 +51,11 @@ def summarize(
         stated = f"{item['share']:.0%}" if ends is None else stated_share(item["share"], ends, 0)
         notes.setdefault(item["note"], []).append(f"{quote(name)} {stated}")
     lines += [f"  {list_names(columns)}: {note}" for note, columns in notes.items()]
+    if hidden := (schema.released or {}).get("hidden"):
+        lines.append(
+            f"Up to about {hidden:.0%} of the rows of a column may be empty, beyond its bounds or of a rare value that this ε does"
+            " not release; they become another value."
+        )
     public = [
         f"{quote(c.name)} ({c.source.removeprefix(CATALOGUE)})"
         for c in schema.columns

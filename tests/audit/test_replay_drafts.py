@@ -104,6 +104,22 @@ def test_signs_of_one_table_alone_are_asked_for(new: str) -> None:
         assert result.worst_move == pytest.approx(1, abs=1e-4)
 
 
+@pytest.mark.parametrize("new", ["n/a", "k. A.", "-999", "V57"])
+def test_codes_of_one_table_alone_are_not_released(new: str) -> None:
+    """Texts among numbers and dates, of which one has a code of its own that many rows have."""
+    table = pd.DataFrame(
+        {
+            "a": [f"{i % 90 / 10}" for i in range(90)] + ["n/a"] * 30,
+            "b": [f"2020-01-{i % 28 + 1:02d}" for i in range(90)] + ["unknown"] * 30,
+        }
+    )
+    more = pd.concat([table, pd.DataFrame({"a": [new], "b": [new]})], ignore_index=True)
+    for one, other in ((table, more), (more, table)):
+        result = draft(one, other)
+        assert result.passes, result.first_difference
+        assert result.worst_move == pytest.approx(1, abs=1e-4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "interrupted"), [("unique", None), ("extreme", 2)])
 def test_a_fit_that_drafts(kind: str, interrupted: int | None) -> None:

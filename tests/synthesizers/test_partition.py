@@ -67,11 +67,22 @@ def test_what_is_set_aside_comes_back() -> None:
     points = np.concatenate([np.arange(2_000) % 50, np.full(300, 5_000)])
     partition = refined(points, 0)
     before = partition.bounds()
-    partition.set_aside(np.array([5_000.0]))
+    partition.set_aside(np.array([5_000.0]), np.array([300.0]))
     bounds = partition.bounds()
     assert bounds is not None and bounds[1] <= 100
     partition.take_back()
     assert partition.bounds() == before
+
+
+def test_a_wide_cell_is_set_aside_if_it_is_far_and_one_value_fills_it() -> None:
+    partition = Partition(
+        np.array([-1_000.0, -100, 0, 20, 40, 60]), round_numbers(1.0), lambda low, high: 1.0
+    )
+    partition.learn(np.array([300.0, 0, 500, 800, 400]), 5.0)
+    partition.set_aside(np.array([-999.0, 30]), np.array([100.0, 700]))
+    assert partition.bounds() == (-1_000, 60)
+    partition.set_aside(np.array([-999.0, 50]), np.array([290.0, 390]))
+    assert partition.bounds() == (0, 60)
 
 
 def test_rows_beyond_limits_are_told_from_noise() -> None:

@@ -1,0 +1,136 @@
+"""Cells that are no value like the others: texts among numbers and dates, numbers that stand for missing ones, and what is lost."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tabsynth import MargNet
+from tabsynth.design import NO_DESIGN
+from tabsynth.drafting import private_schema
+from tabsynth.drafting.formats import DECIMALS, FORMAT_NAMES, SHORT, WHOLE
+from tabsynth.drafting.private_schema import draft_on_ledger
+from tabsynth.drafting.released_columns import TextDraft
+from tabsynth.drafting.released_lines import ELSEWHERE, WORD
+from tabsynth.drafting.released_numbers import NumberDraft, draft_of
+from tabsynth.drafting.summary import summarize
+from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.schema.schema import Schema
+
+ROWS = 4_000
+RNG = np.random.default_rng(0)
+AGES = RNG.normal(50, 15, ROWS).clip(18, 95).astype(int)
+
+
+def drafted(table: pd.DataFrame, seed: int = 0, mu: float = 0.5) -> Schema:
+    """The draft of a table that a file declares no type of."""
+    return draft_on_ledger(
+        table.astype(str), mu, Ledger(math.inf if math.isinf(mu) else 9.0, 1e-5), random_state=seed
+    )
+
+
+def with_code(values: np.ndarray, code: object, share: float) -> np.ndarray:
+    return np.where(RNG.random(len(values)) < share, str(code), values.astype(str))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_texts_among_numbers_and_dates_are_reasons_for_missing(seed: int) -> None:
+    days = np.datetime64("2015-01-01") + RNG.integers(0, 2_000, ROWS)
+    table = pd.DataFrame(
+        {
+            "lab": with_code(RNG.normal(50, 10, ROWS).round(1), "k. A.", 0.1),
+            "age": with_code(AGES, "unknown", 0.1),
+            "titre": with_code(RNG.normal(50, 10, ROWS).round(1), "<5", 0.3),
+            "seen": with_code(days, "unknown", 0.15),
+        }
+    )
+    columns = {column.name: column for column in drafted(table, seed).columns}
+    codes = {"lab": "k. A.", "age": "unknown", "titre": "<5", "seen": "unknown"}
+    assert {name: dict(column.missing) for name, column in columns.items()} == {
+        name: {code: WORD} for name, code in codes.items()
+    }
+    assert [columns[name].kind for name in codes] == ["numeric", "numeric", "numeric", "date"]
+
+
+def test_texts_come_back_in_their_share() -> None:
+    numbers = RNG.normal(50, 10, ROWS).round(1)
+    table = pd.DataFrame(
+        {"lab": with_code(numbers, "k. A.", 0.2), "g": RNG.choice(["a", "b"], ROWS)}
+    )
+    made = MargNet(epsilon=3, time_limit=2, random_state=0).fit(table).sample(2_000)["lab"]
+    assert (made == "k. A.").mean() == pytest.approx(0.2, abs=0.03)
+    values = pd.to_numeric(made[made != "k. A."])
+    assert values.between(0, 100).all() and values.mean() == pytest.approx(50, abs=2)
+
+
+def test_codes_of_letters_and_digits_make_a_column_of_texts() -> None:
+    """So do codes with leading zeros, which numbers would lose."""
+    table = pd.DataFrame(
+        {
+            "place": RNG.choice(["01067", "02139", "10001", "94110", "20095"], ROWS),
+            "reason": RNG.choice(["250", "401", "428", "V57", "E87"], ROWS),
+        }
+    )
+    for column in drafted(table).columns:
+        assert set(column.categories) == set(table[column.name])
+
+
+@pytest.mark.parametrize(("words", "kind"), [(300.0, NumberDraft), (600.0, TextDraft)])
+def test_numbers_are_most_of_the_values(words: float, kind: type) -> None:
+    formats = dict.fromkeys(FORMAT_NAMES, 0.0) | {DECIMALS[0]: 500.0, SHORT: words}
+    assert isinstance(draft_of("x", "str", formats, 10.0, (), None), kind)
+
+
+def test_many_different_texts_are_missing_and_said_to_be() -> None:
+    texts = [f"see page {'x' * i}" for i in range(ROWS)]
+    table = pd.DataFrame({"lab": np.where(RNG.random(ROWS) < 0.25, texts, AGES.astype(str))})
+    schema = drafted(table, mu=1.0)
+    assert schema["lab"].kind == "numeric" and schema["lab"].nulls
+    note = (schema.released or {})["notes"]["lab"]
+    low, high = note["interval"]
+    assert low <= (pd.to_numeric(table["lab"], errors="coerce")).isna().mean() <= high
+    assert "has texts in place of values, which become missing" in "\n".join(summarize(schema))
+
+
+def test_texts_among_numbers_are_decided_with_noise() -> None:
+    """Nearly enough rows with a text: it is released in some drafts, and not in others."""
+    released = 0
+    for seed in range(40):
+        formats = dict.fromkeys(FORMAT_NAMES, 0.0) | {WHOLE: 900.0, SHORT: 100.0}
+        number = draft_of("x", "str", formats, 10.0, (), None)
+        assert isinstance(number, NumberDraft)
+        table = pd.DataFrame({"x": ["k. A."] * 34 + ["7"] * 300})
+        ledger = Ledger(9.0, 1e-5)
+        draft = private_schema._Draft(table, NO_DESIGN, ledger, 1.0, (), seed, "renyi", None)
+        draft._round({"x": number}, 1)
+        released += number.codes == {"k. A."}
+    assert 4 <= released <= 36
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_numbers_that_stand_for_missing_ones_are_apart(seed: int) -> None:
+    """Also beside ages of which each is common: these are a range, and the code is a value of its own."""
+    table = pd.DataFrame(
+        {"below": with_code(AGES, -999, 0.1), "above": with_code(AGES, 9999, 0.08)}
+    )
+    schema = drafted(table, seed, mu=0.8)
+    for name, code in (("below", "-999"), ("above", "9999")):
+        column = schema[name]
+        assert dict(column.missing) == {code: ELSEWHERE}
+        assert column.low >= 0 and column.high < 120  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_noise_hides_is_said(seed: int) -> None:
+    """Of empty cells and values beyond the bounds, once for the table; without noise nothing is hidden."""
+    table = pd.DataFrame({"age": with_code(AGES, "NA", 0.02), "sex": RNG.choice(["f", "m"], ROWS)})
+    schema = drafted(table, seed, mu=0.25)
+    hidden, column = (schema.released or {})["hidden"], schema["age"]
+    ages = pd.to_numeric(table["age"], errors="coerce")
+    beyond = (ages < column.low) | (ages > column.high)  # type: ignore[attr-defined]
+    lost = beyond | (ages.isna() & (not column.nulls))
+    assert lost.mean() <= hidden < 0.2
+    lines = [line for line in summarize(schema) if "may be empty" in line]
+    assert len(lines) == 1 and lines[0].startswith(f"Up to about {hidden:.0%} of the rows")
+    assert "hidden" not in (drafted(table, mu=math.inf).released or {})
