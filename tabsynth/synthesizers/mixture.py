@@ -240,6 +240,8 @@ TRIPLES_WEIGHT = 15.0  # of the squared error of a triple of values, over √(ex
 SEEN = 0.5  # rows in which values are expected together: fewer do not count in the choice of public rows, nor in triples
 REPLACED = 3  # draws of fresh rows, for groups of values
 BATCHES, LEAST_BATCH = 64, 32  # of a sweep over a column: rows of one batch move at once
+SPREAD = 0.5  # of the logits of a value over the components, at the start of a fit: more is further from independence than most tables are
+LEAST_DIRECTION = 0.03  # of the hidden layer's values at the start, as a share of the strongest
 COMMON = 10.0  # rows in which a value is expected: fewer, and its entries stay as they are drawn
 
 
@@ -260,11 +262,24 @@ class MixtureNetwork(nn.Module):
         self.body = mlp([latent_dim, *hidden, sum(self.sizes)], rng)
 
     @torch.no_grad()
-    def start_from(self, marginals: Sequence[np.ndarray]) -> None:
-        """Set the last bias to the log of each column's distribution, all of whose entries are positive."""
+    def start_from(self, marginals: Sequence[np.ndarray], vectors: np.ndarray) -> None:
+        """Set the last layer to the log of each column's distribution, and to associations that are products of ``vectors``, about.
+
+        The logits of a component are the products of its input with the vectors of the values; of no value they spread by more than ``SPREAD``.
+
+        Parameters
+        ----------
+        marginals : sequence of ndarray, shape (size,)
+            All entries are positive.
+        vectors : ndarray, shape (width, at most latent_dim)
+        """
         last = self.body[-1]
         assert isinstance(last, nn.Linear)
         last.bias.copy_(torch.as_tensor(np.log(np.concatenate(marginals))))
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True) / SPREAD
+        logits = self.inputs[:, : vectors.shape[1]].numpy() @ (vectors / lengths.clip(1.0)).T
+        features = self.body[:-1](self.inputs).numpy()
+        last.weight.copy_(torch.from_numpy(np.linalg.lstsq(features, logits, LEAST_DIRECTION)[0].T))
 
     def forward(self) -> Tensor:
         """Return probabilities, shape (components, layout.width)."""

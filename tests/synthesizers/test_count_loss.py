@@ -3,7 +3,6 @@
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,8 +13,7 @@ from test_margnet import layout_of, measurements
 
 from tabsynth.encoding.table import Layout
 from tabsynth.privacy.noise.counts import Groups, Measured, number_of
-from tabsynth.synthesizers.margnet import estimation
-from tabsynth.synthesizers.margnet.estimation import AllPairs, CountLoss, GatheredCounts
+from tabsynth.synthesizers.margnet.estimation import CountLoss
 from tabsynth.synthesizers.margnet.selection import Resolution
 
 torch.set_num_threads(1)
@@ -88,13 +86,9 @@ def test_loss_and_gradient_are_those_of_brute_force(
     (total / cells).backward()
     assert p.grad is not None
     scale = float(p.grad.abs().max())
-    # Triples at once, and a group of the first column at a time; pairs in one product, and one by one.
-    for memory, few in ((2**30, 0.0), (1, 2.0)):
-        with mock.patch.object(estimation, "FEW_CELLS", few):
-            counts = measurements(measured, sizes, rows, by)
-            loss = CountLoss(layout, counts, components, memory=memory)
-        if any(len(columns) == 2 for columns in kept):
-            assert isinstance(loss.terms[0], GatheredCounts if few else AllPairs)
+    for memory in (2**30, 1):  # all at once, and a group of the first column at a time
+        counts = measurements(measured, sizes, rows, by)
+        loss = CountLoss(layout, counts, components, memory=memory)
         result, gradient = loss(p.detach().float())
         assert result == pytest.approx(float(total.detach()) / cells, rel=1e-4)
         np.testing.assert_allclose(gradient.numpy(), p.grad.numpy(), atol=1e-4 * scale + 1e-9)
@@ -160,11 +154,9 @@ def test_other_aims_turn_the_way_and_leave_the_loss(
     here = measurements(measured, sizes, 50.0)
     logits = torch.from_numpy(generator.normal(size=(components, layout.width))).float()
     p = probabilities(logits, layout)
-    for few in (0.0, 2.0):
-        with mock.patch.object(estimation, "FEW_CELLS", few):
-            plain, _ = CountLoss(layout, here, components)(p)
-            _, towards = CountLoss(layout, there, components)(p)
-            result, gradient = CountLoss(layout, here, components, aims=others)(p)
-        assert result == pytest.approx(plain, rel=1e-5)
-        close = 1e-4 * float(towards.abs().max())
-        torch.testing.assert_close(gradient, towards, rtol=1e-3, atol=close)
+    plain, _ = CountLoss(layout, here, components)(p)
+    _, towards = CountLoss(layout, there, components)(p)
+    result, gradient = CountLoss(layout, here, components, aims=others)(p)
+    assert result == pytest.approx(plain, rel=1e-5)
+    close = 1e-4 * float(towards.abs().max())
+    torch.testing.assert_close(gradient, towards, rtol=1e-3, atol=close)

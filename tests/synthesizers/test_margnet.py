@@ -15,7 +15,7 @@ from tabsynth.privacy.noise.counts import Measured, by_value, count_rows
 from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet import estimation
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.estimation import MargNetFit, dependence_of
+from tabsynth.synthesizers.margnet.estimation import MargNetFit, associations, dependence_of
 from tabsynth.synthesizers.margnet.selection import Measurements, Resolution
 from tabsynth.synthesizers.mixture import Mixture
 from tabsynth.training.loop import TrainingMonitor
@@ -107,6 +107,7 @@ def test_it_stops_at_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     index, sizes = correlated()
     measured = counted(index, sizes, 12.0, seed=1)
     monkeypatch.setattr(estimation, "CONTINUATION", 0.0)
+    monkeypatch.setattr(estimation, "FURTHER_STEPS", 0)
     fit = fit_of(measured, sizes, float(len(index)))
     assert fit.fit(TrainingMonitor()) == 600
     assert fit.noise_step is not None and 3 < len(fit.errors) < 300
@@ -130,6 +131,7 @@ def test_it_goes_on_past_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     index, sizes = correlated()
     measured = counted(index, sizes, 12.0, seed=1)
     monkeypatch.setattr(estimation, "CONTINUATION", 0.0)
+    monkeypatch.setattr(estimation, "FURTHER_STEPS", 0)
     stopped = fit_of(measured, sizes, float(len(index)))
     stopped.fit(TrainingMonitor())
     monkeypatch.setattr(estimation, "CONTINUATION", 1.5)
@@ -175,11 +177,12 @@ def test_entropy_weighs_more_past_the_noise(monkeypatch: pytest.MonkeyPatch) -> 
     assert turned is not None and steps == len(taken) > 2 * turned
     rates, weights = np.array(taken).T
     before = np.arange(turned) / 600
-    np.testing.assert_allclose(rates[:turned], [0.03 * one_cycle(t) for t in before])
+    grown = np.minimum(np.arange(turned + 1) + 1, 100) / 100
+    highest = 0.03 * grown * np.cos(np.pi / 2 * np.arange(turned + 1) / 600) ** 2
+    np.testing.assert_allclose(rates[:turned], highest[:-1])
     np.testing.assert_allclose(weights[:turned], 1 - before)
     left = np.linspace(1, 0, steps - turned, endpoint=False)
-    highest = 0.03 * one_cycle(turned / 600)
-    np.testing.assert_allclose(rates[turned:], highest * np.sin(np.pi * left / 2) ** 2)
+    np.testing.assert_allclose(rates[turned:], highest[-1] * np.sin(np.pi * left / 2) ** 2)
     assert fit.late_entropy == 2
     np.testing.assert_allclose(weights[turned:], 2 * (1 - turned / 600) * left)
 
@@ -312,6 +315,7 @@ def test_a_trial_does_not_stop_at_the_noise(monkeypatch: pytest.MonkeyPatch) -> 
     """Its steps are to be timed: on made-up rows a fit would soon be done."""
     monkeypatch.setattr(MargNetFit, "_at_noise", lambda *_: True)
     monkeypatch.setattr(estimation, "CONTINUATION", 0.0)
+    monkeypatch.setattr(estimation, "FURTHER_STEPS", 0)
     index, sizes = correlated(100)
     lengths = []
     for most in (8, None):
@@ -340,6 +344,38 @@ def test_the_first_rows_follow_the_one_way_counts() -> None:
         fit.network.body[-1].weight.zero_()
     result = fit.mixture().probabilities.double().mean(0).numpy()
     np.testing.assert_allclose(result, counts / counts.sum(), atol=2e-3)
+
+
+@pytest.mark.parametrize("pairs", [[(0, 1), (0, 2), (1, 2)], [(0, 1), (0, 2)]])
+def test_associations_are_those_of_exact_counts(pairs: list[tuple[int, int]]) -> None:
+    """Products of the vectors give P(a, b) / (P(a) · P(b)) - 1 of a chain of columns, also where two of its pairs alone were counted."""
+    shares = [np.array([0.5, 0.3, 0.2]), np.array([0.6, 0.4]), np.array([0.25, 0.75])]
+    bent = np.array([1.0, 1.0, -4.0]), np.array([1.0, -1.5]), np.array([3.0, -1.0])
+    factors = [x / np.sqrt(p @ x**2) for p, x in zip(shares, bent, strict=True)]
+    strength = {(0, 1): 0.4, (0, 2): 0.3, (1, 2): 0.24}
+    expected = {
+        pair: rho * np.outer(factors[pair[0]], factors[pair[1]]) for pair, rho in strength.items()
+    }
+    counts = [
+        Measured((a, b), 9e6 * np.outer(shares[a], shares[b]) * (1 + expected[a, b]), 1.0)
+        for a, b in pairs
+    ]
+    vectors = associations(measurements(counts, (3, 2, 2), 9e6), shares, 3)
+    blocks = np.split(vectors, [3, 5])
+    for a, b in pairs:
+        # Directions of negative strength, which no vectors have, are a part of what a few turns leave.
+        np.testing.assert_allclose(blocks[a] @ blocks[b].T, expected[a, b], atol=0.2)
+    assert np.all(np.sign(blocks[0] @ blocks[2].T) == np.sign(expected[0, 2]))
+
+
+def test_a_fit_starts_near_the_associations() -> None:
+    """Its first error is a part of that of independent columns with the same counts."""
+    index, sizes = correlated()
+    fit = fit_of(counted(index, sizes, 12.0, seed=1), sizes, float(len(index)))
+    start = fit.loss(fit.network())[0]
+    with torch.no_grad():
+        fit.network.body[-1].weight.zero_()
+    assert start < 0.8 * fit.loss(fit.network())[0]
 
 
 def test_one_cycle() -> None:

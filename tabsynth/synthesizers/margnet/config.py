@@ -27,7 +27,7 @@ class MargNetConfig:
     steps : int
         The maximum number of optimisation steps.
     learning_rate : float
-        The highest rate of the one-cycle schedule of Adam; at most 1.
+        The highest rate of Adam, which grows in 100 steps and falls to 0 with the last one; at most 1.
     smoothing : float
         From 0 to 1: how far noisy counts of pairs are moved to counts whose departure from independence has its
         singular values shrunk (Gavish and Donoho 2017).
@@ -68,7 +68,7 @@ class MargNetConfig:
     latent_dim: int = 64
     hidden: tuple[int, ...] = (128,)
     steps: int = 3000
-    learning_rate: float = 1e-2
+    learning_rate: float = 2e-2
     smoothing: float = 0.5
     one_way_share: float = 0.08
     scores_share: float = 0.025

@@ -9,6 +9,8 @@ After GEM (Liu, Vietri, Wu 2021, "Iterative Methods for Private Synthetic Data")
 NOTE[DIFF] Pairs of columns are counted at once, with the budget ∝ cells^(2/3); the papers choose a few in
 rounds, by the exponential mechanism, and weigh the last one most. Rare values are counted in groups. See
 :mod:`tabsynth.synthesizers.margnet.selection`.
+NOTE[DIFF] The first components are near the strongest associations of all pairs at once, in place of independent columns, which takes a third of the
+steps. See :func:`associations`.
 NOTE[DIFF] The loss of each cell is in units of its noise. Where it has come down to that noise, the fit goes
 on for some times as long, as its rate falls to 0 and entropy weighs more; the papers take a fixed number of steps.
 NOTE[DIFF] Where the loss rises to four times what it was, the fit goes back and halves its learning rate.
@@ -21,7 +23,7 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -36,10 +38,11 @@ from tabsynth.synthesizers.margnet.declared import TableCounts
 from tabsynth.synthesizers.margnet.selection import LEAST_STD, Measurements
 from tabsynth.synthesizers.mixture import Mixture, MixtureNetwork
 from tabsynth.training.loop import TrainingMonitor, run_steps
-from tabsynth.training.networks import Adam, one_cycle
+from tabsynth.training.networks import Adam
 
 # Of the rows: the largest singular value of pure noise of pairs that are smoothed.
 MAX_SMOOTHING_NOISE = 0.1
+COMPLETIONS = 6  # of the table of associations, where some were not counted
 
 
 def shrink_noise(matrix: np.ndarray) -> np.ndarray:
@@ -98,6 +101,46 @@ def smooth_counts(
             signal = m.std * shrink_noise(apart / m.std)
             moved[m.columns] = m.counts + part * (signal - apart)
     return moved
+
+
+def associations(measured: Measurements, shares: Sequence[np.ndarray], rank: int) -> np.ndarray:
+    """Return vectors of the values of all columns, whose products are the associations of these values: P(a, b) / (P(a) · P(b)) - 1.
+
+    A multiple correspondence analysis of noisy counts: the strongest directions of all pairs at once, once noise is shrunk in each pair. The
+    associations of pairs that were not counted, and of a column with itself, are filled in by those of the vectors, in turns.
+
+    Parameters
+    ----------
+    measured : Measurements
+        Those of two columns count.
+    shares : sequence of ndarray, shape (size,)
+        A distribution of the values of each column.
+    rank : int
+        Length of the vectors, at most.
+
+    Returns
+    -------
+    ndarray, shape (values of all columns, rank)
+    """
+    groups = measured.resolution.pairs
+    by_column = [in_groups(s, [g]) for s, g in zip(shares, groups, strict=True)]
+    roots = np.sqrt(np.concatenate(by_column))
+    spans = np.split(np.arange(len(roots)), np.cumsum([len(s) for s in by_column])[:-1])
+    table = np.full((len(roots), len(roots)), np.nan, dtype=np.float32)
+    for m in measured.counts:
+        if len(m.columns) == 2:
+            first, second = (spans[j] for j in m.columns)
+            expected = np.outer(roots[first], roots[second])
+            std = max(m.std, LEAST_STD) / measured.rows
+            apart = std * shrink_noise((m.counts / measured.rows - expected**2) / std) / expected
+            table[np.ix_(first, second)], table[np.ix_(second, first)] = apart, apart.T
+    vectors = np.zeros((len(roots), 1), dtype=np.float32)
+    for _ in range(COMPLETIONS):
+        completed = np.where(np.isnan(table), vectors @ vectors.T, table)
+        values, directions = np.linalg.eigh(completed)
+        vectors = directions[:, -rank:] * np.sqrt(np.maximum(values[-rank:], 0))
+    vectors /= roots[:, None]
+    return np.concatenate([vectors[span][g] for span, g in zip(spans, groups, strict=True)])
 
 
 def dependence_of(measured: Measurements, shares: Sequence[np.ndarray]) -> float:
@@ -178,41 +221,6 @@ class ScaledCounts:
     aim: np.ndarray
 
 
-class AllPairs:
-    """Pairs of columns as blocks of QᵀQ: one GEMM, and another for the gradient.
-
-    Parameters
-    ----------
-    groups : Grouped
-    pairs : sequence of ScaledCounts
-    """
-
-    def __init__(
-        self, groups: Grouped, pairs: Sequence[ScaledCounts], device: torch.device | str
-    ) -> None:
-        self.groups = groups
-        # What is expected is slope · QᵀQ; slope is 0 where nothing was measured.
-        slope, target, away = np.zeros((3, groups.width, groups.width), dtype=np.float32)
-        for pair in pairs:
-            first, second = (groups.spans[j] for j in pair.columns)
-            slope[first, second] = slope[second, first] = pair.slope
-            target[first, second], target[second, first] = pair.target, pair.target.T
-            away[first, second] = pair.target - pair.aim
-            away[second, first] = away[first, second].T
-        self.slope = torch.from_numpy(slope).to(device)
-        self.target = torch.from_numpy(target).to(device)
-        self.away = torch.from_numpy(away).to(device) if away.any() else None
-
-    def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the squared error, and half its gradient, or that of the distance from other aims."""
-        q = self.groups.of(p)
-        error = (q.T @ q).mul_(self.slope).sub_(self.target)
-        loss = error.square().sum() / 2  # each pair of columns is in the matrix twice
-        if self.away is not None:
-            error.add_(self.away)
-        return loss, self.groups.back(q @ error.mul_(self.slope))
-
-
 @dataclass(frozen=True, eq=False)
 class Block:
     """Groups of the first column of some sets, in views of the tensors of :class:`GatheredCounts`.
@@ -253,9 +261,8 @@ class Block:
 
 
 class GatheredCounts:
-    """Few of all pairs, or triples: GEMMs of a column, or of two, with the last columns of all sets that begin with these.
+    """Pairs, or triples: GEMMs of a column, or of two, with the last columns of all sets that begin with these.
 
-    On a CPU that takes a quarter of the time of :class:`AllPairs` for a sixth of all cells, and the same for a half.
     Tensors are made once: small ones take longer to make than to compute.
 
     Parameters
@@ -332,7 +339,7 @@ class GatheredCounts:
             last += width
 
     def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
-        """See :meth:`AllPairs.__call__`."""
+        """Return the squared error, and half its gradient, or that of the distance from other aims."""
         self.q.copy_(self.groups.of(p).T)
         torch.mul(self.q.index_select(0, self.spots), self.slopes, out=self.last)
         self.gradient.zero_()
@@ -415,7 +422,6 @@ def _products(p: Tensor, factors: Sequence[tuple[slice, Tensor]]) -> Tensor:
     return out
 
 
-FEW_CELLS = 0.3  # of QᵀQ: with a smaller share in counts of pairs these are multiplied one by one
 CACHE = 5 * 2**18  # bytes
 SMALLEST_MASS = 1e-30
 
@@ -461,8 +467,7 @@ class Zeros:
 class CountLoss:
     """Mean squared error of the counts that a mixture expects, cell by cell in units of their noise.
 
-    Pairs of columns are blocks of QᵀQ (:class:`AllPairs`), or where few of them were counted, products of a column with its partners
-    (:class:`GatheredCounts`). Triples are as many GEMMs as there are pairs (a, b) that begin one:
+    Pairs of columns are products of a column with its partners (:class:`GatheredCounts`). Triples are as many GEMMs as there are pairs (a, b) that begin one:
     (Q_a ⊗ Q_b)ᵀ Q_c of all their c, with coarser groups, and in blocks of groups of a where that is too large.
 
     Parameters
@@ -507,14 +512,10 @@ class CountLoss:
                 singles[1, block.start : block.stop] = scaled.target
             else:
                 (pairs if len(m.columns) == 2 else triples).append(scaled)
-        share = 2 * sum(pair.target.size for pair in pairs) / groups.width**2
-        few = share < FEW_CELLS and torch.device(device).type == "cpu"
         self.slope1, self.target1 = torch.from_numpy(singles).to(device)
-        self.terms = list[AllPairs | GatheredCounts | Tables]()
-        if few and pairs:
+        self.terms = list[GatheredCounts | Tables]()
+        if pairs:
             self.terms.append(GatheredCounts(groups, pairs, components, memory, device))
-        elif pairs:
-            self.terms.append(AllPairs(groups, pairs, device))
         self.cells = sum(m.counts.size for m in measured.counts)
         if triples:
             coarse = Grouped(layout, measured.resolution.triples, device)
@@ -549,15 +550,22 @@ ZERO_STEPS = 300  # against rows that the schema declares impossible: without th
 ZERO_RATE = 0.3  # the highest learning rate of these steps, as a share of the others'
 # Share of a time limit for the other steps, where the schema declares impossible rows.
 COUNTS_TIME = 0.7
-CONTINUATION = 2.0  # the fit goes on so many times the steps to the noise level; 0 ends it there
+# The fit goes on so many times the steps to the noise level, and at least ``FURTHER_STEPS``; 0 of both end it there.
+CONTINUATION, FURTHER_STEPS = 3.0, 150
+WARM_UP = 100  # steps in which the learning rate grows
 # The weight of the mean entropy of the components in the loss falls linearly to 0 with the last step, and is up to twice as
 # large past the noise level. Where counts show less than ``CLEAR_DEPENDENCE`` it is smaller, down to ``MIN_ENTROPY``.
-ENTROPY, MIN_ENTROPY = 1.0, 0.1
+ENTROPY, MIN_ENTROPY = 0.6, 0.1
 NOISY_DEPENDENCE = 50_000.0  # as ``CLEAR_DEPENDENCE``: with more, entropy weighs less than twice as much past the noise level
-STEPS_TO_NOISE, STEPS_BY_ERROR = 195, 0.6
+STEPS_TO_NOISE, STEPS_BY_ERROR = 45, 0.6
 # Errors of fits that converge rise to 1.5 times at most, at ε = 1,000 to 3 times; see MargNetFit._is_stable.
 LARGEST_RISE, LEAST_FALL, SMALLER_RATE = 4.0, 0.95, 0.5
 TINY = 1e-9  # probability below which entropy is flat
+
+
+def rate_at(i: int, steps: int) -> float:
+    """Return the learning rate over its highest at step ``i`` of ``steps``: it grows in ``WARM_UP`` steps, and falls to 0 with the last one."""
+    return min(1.0, (i + 1) / WARM_UP) * (1 + math.cos(math.pi * i / steps)) / 2
 
 
 class MargNetFit:
@@ -585,7 +593,7 @@ class MargNetFit:
         device: torch.device | str = "cpu",
         zeros: Sequence[Zero] = (),
     ) -> None:
-        self.config, self.layout = config, layout
+        self.config, self.layout, self.measured = config, layout, measured
         columns = len(layout.blocks)
         single = {m.columns[0]: m for m in measured.counts if len(m.columns) == 1}
         shares = [
@@ -616,11 +624,11 @@ class MargNetFit:
         return self.config.rows_of_mixture(columns, self.dependence)
 
     def _make_network(self, shares: Sequence[np.ndarray], rng: torch.Generator) -> Any:
-        """Return a network that gives independent columns with these distributions."""
+        """Return a network that gives columns with these distributions, and about the associations of the counts."""
         network = MixtureNetwork(
             self.layout, self.components, self.config.latent_dim, self.config.hidden, rng
         )
-        network.start_from(shares)
+        network.start_from(shares, associations(self.measured, shares, self.config.latent_dim))
         return network
 
     def fit(
@@ -640,28 +648,12 @@ class MargNetFit:
         self.trial = monitor.trial_steps is not None
         steps = monitor.limit_steps(self.config.steps)
         counts_share = share * (COUNTS_TIME if self.loss.zeros else 1.0)
-        stage, last = of + STAGE, of + ZEROS
         numbers = self.components * self.layout.width
-        done = run_steps(
-            stage,
-            steps,
-            lambda i: self.step(i, steps),
-            monitor,
-            counts_share,
-            state=self,
-            numbers=numbers,
-        )
+        run = partial(run_steps, monitor=monitor, state=self, numbers=numbers)
+        done = run(of + STAGE, steps, lambda i: self.step(i, steps), share=counts_share)
         if self.loss.zeros:
             few = monitor.limit_steps(ZERO_STEPS)
-            run_steps(
-                last,
-                few,
-                lambda i: self.step_from_zeros(i, few),
-                monitor,
-                share,
-                state=self,
-                numbers=numbers,
-            )
+            run(of + ZEROS, few, lambda i: self.step_from_zeros(i, few), share=share)
         return done
 
     def step(self, i: int, steps: int) -> None:
@@ -677,10 +669,10 @@ class MargNetFit:
             self.noise_step = i
         last = self._last(steps)
         if i < last:
-            rate, entropy = one_cycle(i / steps), 1 - i / steps
+            rate, entropy = rate_at(i, steps), 1 - i / steps
             if self.noise_step is not None:
                 remaining = (last - i) / (last - self.noise_step)
-                rate = one_cycle(self.noise_step / steps) * (1 - math.cos(math.pi * remaining)) / 2
+                rate = rate_at(self.noise_step, steps) * (1 - math.cos(math.pi * remaining)) / 2
                 entropy = self.late_entropy * (1 - self.noise_step / steps) * remaining
             self._descend(p, gradient, rate * self.rate, entropy)
 
@@ -705,7 +697,7 @@ class MargNetFit:
         """Return the first of ``steps`` that does nothing."""
         if self.noise_step is None:
             return steps
-        further = int(CONTINUATION * self.entropy_share * self.noise_step)
+        further = max(FURTHER_STEPS, int(CONTINUATION * self.entropy_share * self.noise_step))
         return min(steps, self.noise_step + further)
 
     def likely_steps(self) -> dict[str, int]:
@@ -723,8 +715,11 @@ class MargNetFit:
         p = self.network()
         _, gradient = self.loss(p, (i + 1) / steps)
         rate = ZERO_RATE * self.rate * min(1.0, 3 * (1 - i / steps))
-        finished = self.noise_step is not None and CONTINUATION
-        entropy = 0.0 if finished else 1 - min(1.0, len(self.errors) / self.config.steps)
+        entropy = (
+            0.0
+            if self.noise_step is not None
+            else 1 - min(1.0, len(self.errors) / self.config.steps)
+        )
         self._descend(p, gradient, rate, entropy)
 
     def _descend(self, p: Tensor, gradient: Tensor, rate: float, entropy: float) -> None:
