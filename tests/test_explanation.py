@@ -111,7 +111,9 @@ def test_no_page_has_another_statement_on_delta_or_groups():
     )
     pages = [*DOCS.rglob("*.md"), DOCS.parent / "README.md"]
     sources = [
-        p for p in (DOCS.parent / "tabsynth").rglob("*") if p.suffix in (".py", ".html", ".json")
+        p
+        for p in (DOCS.parent / "tabsynth").rglob("*")
+        if p.suffix in (".py", ".html", ".json", ".toml")
     ]
     found = {
         f"{path.relative_to(DOCS.parent)}: {match[0]}"

@@ -1,6 +1,6 @@
 """The form of the definition of a figure: meaning, formula, range, direction, caveat and source.
 
-Each figure has one definition, in ``definitions.toml``. A metric takes its direction, its reading and its source from it,
+A figure has one definition, in ``definitions.toml``. A metric takes its direction, its reading and its source from it,
 and the reports and the reference page show it.
 """
 
