@@ -30,6 +30,18 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @contextmanager
+def writing(target: Path) -> Iterator[None]:
+    """Raise an InputError that names ``target`` where the system does not let it be written."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if not target.parent.exists():
+            reason = f"there is no folder {target.parent}; create it, or name another file"
+        raise InputError(f"Cannot write {target}: {reason}.") from None
+
+
+@contextmanager
 def replacing(
     path: str | Path, *, overwrite: bool = False, confidential: bool = False
 ) -> Iterator[Path]:
@@ -39,26 +51,22 @@ def replacing(
     whatever the mode of the file that it replaces.
     """
     target = Path(path)
-    try:
+    with writing(target):
         _refuse_present(target, overwrite)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:40]}.")
         os.close(handle)
-    except OSError as error:
-        raise InputError(f"Cannot write {target}: {error.strerror}.") from None
-    temporary = Path(name)
-    try:
-        yield temporary
-        if confidential:
-            mode = OWNER_ONLY
-        else:
-            mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
-        temporary.chmod(mode)
-        _refuse_present(target, overwrite)  # it may have come while this file was written
-        os.replace(temporary, target)
-    except OSError as error:
-        raise InputError(f"Cannot write {target}: {error.strerror or error}.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+        temporary = Path(name)
+        try:
+            yield temporary
+            if confidential:
+                mode = OWNER_ONLY
+            else:
+                mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
+            temporary.chmod(mode)
+            _refuse_present(target, overwrite)  # it may have come while this file was written
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -67,18 +75,14 @@ def new_folder(path: str | Path) -> Iterator[Path]:
     target = Path(path)
     if target.exists():
         raise InputError(f"{target} is there already; name a folder that is not.")
-    try:
+    with writing(target):
         temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name[:40]}."))
-    except OSError as error:
-        raise InputError(f"Cannot write {target}: {error.strerror}.") from None
-    try:
-        yield temporary
-        temporary.chmod(0o777 & ~_umask())
-        os.rename(temporary, target)
-    except OSError as error:
-        raise InputError(f"Cannot write {target}: {error.strerror or error}.") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        try:
+            yield temporary
+            temporary.chmod(0o777 & ~_umask())
+            os.rename(temporary, target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def check_output(
@@ -94,12 +98,9 @@ def check_output(
             raise InputError(
                 f"{target} is read by this command or written by it already; name another file."
             )
-    try:
+    with writing(target):
         _refuse_present(target, overwrite)
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".tabsynth."):
-            pass
-    except OSError as error:
-        raise InputError(f"Cannot write {target}: {error.strerror}.") from None
+        tempfile.NamedTemporaryFile(dir=target.parent, prefix=".tabsynth.").close()
 
 
 def is_same_file(path: str | Path, other: str | Path) -> bool:

@@ -1,7 +1,8 @@
 """Argument checks, in one place. A message names the argument, the value and what was expected."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any
 
@@ -36,6 +37,12 @@ def quote(value: object, limit: int = 60) -> str:
         text = f"<{type(value).__name__}>"
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def nearest(text: str, values: Sequence[str]) -> str:
+    """Return the values that are spelled like a text, or else the first ones, in one line."""
+    near = get_close_matches(text, values, 3) or values[:5]
+    return ", ".join(near) + ", …" * (len(near) < len(values))
 
 
 def quote_text(value: object) -> str:

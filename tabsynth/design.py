@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tabsynth._validate import check_text, integer, make_fields_native, positive, quote
+from tabsynth._validate import check_text, integer, make_fields_native, nearest, positive, quote
 from tabsynth.errors import InputError
 
 if TYPE_CHECKING:
@@ -149,13 +149,9 @@ class Design:
         for name in self.names if needed else ():
             if name not in names:
                 what = "weight" if name == self.weight else "unit"
-                out.append(
-                    (
-                        name,
-                        None,
-                        f"The table lacks column {quote(name)}, the {what} of the schema; add it.",
-                    )
-                )
+                alike = nearest(quote(name), [*map(quote, names)])
+                lacks = f"The table lacks column {quote(name)}, the {what} of the schema"
+                out.append((name, None, f"{lacks}; add it, or name another: {alike}."))
         if self.weight in names:
             weights = table.iloc[:, names.index(self.weight)]
             wrong = ~(numbers_of(weights, decimal=decimal) >= 0)  # NaN is wrong, too

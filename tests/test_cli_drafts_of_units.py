@@ -66,7 +66,7 @@ def test_a_fit_without_a_schema_protects_the_unit(folder):
     run("ledger", "create", "l", "--epsilon", 1, "--unit", "patient", cwd=folder)
     words = (*FIT, *UNIT, *WEIGHT, "--time-limit", "1s", "--ledger", "l", "--save-schema", "s.json")
     said = run(*words, cwd=folder).stdout
-    assert "it is drafted privately" in said
+    assert "it was drafted privately" in said
     assert "protects units, the values of column 'patient': at most 2 rows of each" in said
     assert "weighted by 'w', clipped at 20" in said
     assert "for adding or removing all records of one 'patient'" in said
@@ -89,7 +89,7 @@ def test_a_fit_without_a_schema_protects_the_unit(folder):
         ((*FIT, *UNIT, "--weight", "patient", "--max-weight", 3), "is both weight and unit"),
         (
             ("schema", "draft", "stays.csv", "-o", "n.json", *UNIT[2:], "--unit", "who"),
-            "column of units",
+            "lacks column 'who', the unit of the schema; add it, or name another: ",
         ),
     ],
 )

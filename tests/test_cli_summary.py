@@ -1,19 +1,23 @@
 """The summary that ends a fit without a schema: how many columns are kept, which are not and why, and what would keep more."""
 
+import contextlib
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from command_lines import run
+from command_lines import refused, run
+from typer.testing import CliRunner
 
 from tabsynth import Schema, draft_private, read_table
+from tabsynth.cli import app
 from tabsynth.design import Design
 from tabsynth.drafting import summarize
 from tabsynth.drafting.budget import draft_share
 from tabsynth.drafting.identifiers import IDENTIFIERS, NAMED
 from tabsynth.drafting.private_schema import draft_on_ledger
-from tabsynth.drafting.released_columns import AT_THIS_BUDGET
+from tabsynth.drafting.released_columns import AT_THIS_BUDGET, DECLARED_ROWS, TOO_FEW_VALUES
 from tabsynth.errors import DraftWarning
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema import Column
@@ -82,7 +86,7 @@ def test_three_hundred_columns_make_a_few_lines() -> None:
 
 
 def test_columns_that_represent_few_of_their_rows_are_listed_by_what_became_of_the_others() -> None:
-    note = "kept, but this share of rows has rarer values, which become 'other'"
+    note = "rarer values become 'other', in so many of the rows with a value"
     notes = {
         "a": {"note": note, "share": 0.8, "interval": [0.712, 0.9]},
         "b": {"note": note, "share": 0.3},
@@ -93,6 +97,73 @@ def test_columns_that_represent_few_of_their_rows_are_listed_by_what_became_of_t
     assert second.startswith("  'a' about 80% (95%: 71% to 90%), ")
     assert third.startswith("To keep more")
     assert summarize(Schema([SEX])) == [first]
+
+
+def test_a_table_of_twenty_columns_has_a_summary_of_ten_lines() -> None:
+    flags = [replace(SEX, name=f"flag{i}", source="catalogue: no, yes") for i in range(11)]
+    counts = [Column(name=n, kind="numeric", dtype="int64", low=0, high=9) for n in "abcd"]
+    rules = [{"order": [*pair]} for pair in ("ab", "bc", "cd", "ac", "ad")]
+    left_out = [{"name": "id", "reason": NAMED}]
+    left_out += [{"name": f"q{i}", "reason": TOO_FEW_VALUES} for i in range(4)]
+    schema = Schema([*flags, *counts], left_out=left_out, constraints=rules)
+    lines = summarize(schema, 1.0, command=True)
+    assert len(lines) == 10 and lines[0] == "15 of 20 columns are kept:"
+    assert lines[3].endswith(": no, yes ('flag0', 'flag1', 'flag2', 'flag3', 'flag4', 'flag5',"
+    " 'flag6', 'flag7', 'flag8', 'flag9' and 1 more).")  # fmt: skip
+    assert lines[4].endswith("(3 of 5; the schema has all):") and lines[5] == "  a <= b"
+
+
+def test_a_small_table_is_told_that_a_public_number_of_rows_costs_nothing() -> None:
+    left_out = [{"name": "q", "reason": TOO_FEW_VALUES}]
+    told = Schema([SEX], left_out=left_out)
+    hint = summarize(told, 1.0, command=True)[-1]
+    places = [hint.index(words) for words in ("--rows N costs nothing", "declare columns", "ε = 3")]
+    assert places == sorted(places) and "(rows=N costs nothing)" in summarize(told, 1.0)[-1]
+    released = {"mechanisms": [{"purpose": "x"}], "public": [DECLARED_ROWS]}
+    declared = Schema([SEX], left_out=left_out, released=released)
+    assert "costs nothing" not in " ".join(summarize(declared, 1.0))
+
+
+def test_a_declared_number_of_rows_keeps_columns_of_a_small_table() -> None:
+    """Which format is that of 442 rows is not clear of noise, and which is that of most of them is."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({f"c{i}": rng.normal(50, 9, 442).round(1).astype(str) for i in range(11)})
+    budget = draft_share(1.0, 1e-5, 11)
+    columns: dict[int | None, list[Column]] = {None: [], 442: []}
+    for rows, kept in columns.items():
+        for seed in range(4):
+            ledger = Ledger(1.0, 1e-5)
+            schema = draft_on_ledger(table, budget, ledger, random_state=seed, rows=rows)
+            kept += schema.columns
+            assert (DECLARED_ROWS in (schema.released or {})["public"]) is (rows is not None)
+    assert len(columns[442]) >= 1.5 * len(columns[None])
+    assert all(column.resolution == 0.1 for column in columns[442])
+
+
+@pytest.mark.parametrize("text", ["", "1,x\n"])
+def test_a_table_of_no_row_and_of_one_are_refused_alike(text: str, tmp_path) -> None:
+    """R25: the refusal follows from noisy counts alone."""
+    (tmp_path / "t.csv").write_text(f"age,city\n{text}")
+    fit = ("fit", "t.csv", "--epsilon", 1, "-o", "m")
+    says = ("'age', 'city': left out", "no rows, or too few", "needs about 194", "--epsilon")
+    refused(*fit, cwd=tmp_path, says=says)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--epsilon", 0), "Expected --epsilon > 0, got 0"),
+        (("--epsilon", 1, "--unit", "ansver1", "--max-rows-per-unit", 2), "another: 'answer1'"),
+        (("--epsilon", 1, "-o", "no/m"), "Cannot write no/m: there is no folder no; create it"),
+        (("--epsilon", 1, "--sep", ";"), "'id,answer0,"),
+    ],
+)
+def test_errors_of_a_fit_without_a_schema_come_alone(words, says, tmp_path) -> None:
+    visits(9).to_csv(tmp_path / "t.csv", index=False)
+    with contextlib.chdir(tmp_path):
+        done = CliRunner().invoke(app, ["fit", "t.csv", "-o", "m", *map(str, words)])
+    assert done.exit_code == 2 and done.stdout == "" and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: ") and says in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from tabsynth._files import writing
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonObject
 from tabsynth._validate import integer, one_of
@@ -139,12 +140,9 @@ class RunStore:
         self.features[dataset].append(values)
 
     def _append(self, line: JsonObject) -> None:
-        try:
-            file: IO[str]
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-        except OSError as error:
-            raise InputError(f"Cannot write {self.path}: {error.strerror}.") from None
+        file: IO[str]
+        with writing(self.path), self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
 
     def next_dataset(self) -> int:
         """Return the dataset with fewer runs: 0 without the canary, 1 with it."""

@@ -38,24 +38,7 @@ if TYPE_CHECKING:
     from tabsynth.synthesizers import Synthesizer
     from tabsynth.synthesizers.linked.estimator import LinkedMargNet
 
-MOST_COLUMNS = 50  # columns of a draft that are printed
-OF_LINKED = (
-    "epsilon",
-    "delta",
-    "rows",
-    "time_limit",
-    "seed",
-    "device",
-    "checkpoint",
-    "ledger",
-    "accept_drafted_domain",
-    "linked",
-    "out",
-    "sep",
-    "encoding",
-    "decimal",
-    "sheet",
-)
+MOST_DOMAINS = 30  # of the columns of a draft that are printed
 
 
 @app.command()
@@ -91,7 +74,7 @@ def fit(
         refused = {"schema": request.schema, "save_schema": request.save_schema, **asdict(survey)}
         refused |= {"null": columns.null, "tables": columns.tables}
         refused |= {"no_relations": columns.no_relations or None}
-        refuse({**refused, **asdict(settings), **asdict(prior)}, "Linked tables", OF_LINKED)
+        refuse({**refused, **asdict(settings), **asdict(prior)}, "Linked tables")
         synthesizer, read = _linked_fit(request.table, columns.linked, parameters, reading)
     else:
         facts = load_schema(request.schema)
@@ -144,17 +127,14 @@ def _check_source(request: FitRequest, engine: Engine) -> None:
     if sum(source is not None for source in sources) != 1:
         raise InputError("Name one private table: a file, a folder, --duckdb or --spark.")
     if request.table is not None:
+        if not request.table.exists():
+            raise InputError(f"Cannot read table {request.table}: No such file or directory.")
         if engine.sql_table is not None:
             raise InputError("--sql-table goes with --duckdb or --spark; leave it out.")
         return
     for flag, value in (("--sql-table", engine.sql_table), ("--schema", request.schema)):
         if value is None:
             raise InputError(f"{engine.flag} needs {flag}; add it.")
-
-
-def _counts_itself(table: Path | None) -> bool:
-    """Return whether a table is one that counts its own rows: that of an engine, or a folder."""
-    return table is None or table.is_dir()
 
 
 def _linked_fit(
@@ -178,14 +158,13 @@ def _check_columns(
     """Refuse options of reading that the table does not take, and facts that the schema declares."""
     from tabsynth.tables.files import suffix
 
+    source = "A table of an engine"
     if request.table is not None and request.table.is_dir():
         _check_folder(request.table)
-    if request.table is not None and not _counts_itself(request.table):
+        source = "A folder of Parquet files"
+    elif request.table is not None:
         suffix(request.table)
-    elif reading.options:
-        source = (
-            "A folder of Parquet files" if request.table is not None else "A table of an engine"
-        )
+    if reading.options and (request.table is None or request.table.is_dir()):
         raise InputError(f"{source} takes no --{next(iter(reading.options))}; leave it out.")
     if request.schema is not None:
         survey.refuse("goes without --schema: a schema file declares its own unit and weight.")
@@ -212,13 +191,12 @@ def _read_prior(prior: PriorKnowledge, facts: "Schema | None", reading: Reading)
     """Read the public table that a fit starts from."""
     from tabsynth.tables.files import read_table, taken_by
 
-    arguments: dict[str, Any] = {}
-    if prior.public is not None:
-        if facts is None:
-            raise InputError("--public needs --schema, which both tables have.")
-        options = taken_by(prior.public, reading.options)
-        arguments["public"] = read_table(prior.public, facts, **options)
-    return arguments
+    if prior.public is None:
+        return {}
+    if facts is None:
+        raise InputError("--public needs --schema, which both tables have.")
+    options = taken_by(prior.public, reading.options)
+    return {"public": read_table(prior.public, facts, **options)}
 
 
 def _read_engine(engine: Engine) -> Any:
@@ -279,21 +257,17 @@ def fit_and_print(
     reading of the table are parts of it. ``overwrite`` is that of :meth:`Synthesizer.save`.
     """
     started = time.monotonic() if started is None else started
-    from tabsynth.synthesizers.method import design_notes
     from tabsynth.synthesizers.session import LEAST_LIMIT
     from tabsynth.training.checkpoint import standing
 
     drafts = synthesizer.schema is None
     stands = [] if checkpoint is None else standing(checkpoint)
-    if drafts:
-        say("No schema is given: it is drafted privately, as a part of the budget.")
-        for line in design_notes(synthesizer.design):
-            say(as_typed(f"  {line}"))
-    else:
+    if not drafts:
         # A resumed fit is checked by its checkpoint's plan.
         synthesizer.check(None if stands else ledger)
         say(as_typed(str(synthesizer.plan())))
-    for line in [*stands, *([] if ledger is None else [ledger_status(ledger)])]:
+    # Errors of a draft come alone: only a fit that had begun has said something before.
+    for line in [*stands, *([] if ledger is None or drafts else [ledger_status(ledger)])]:
         say(line)
     frame = read()
     if synthesizer.time_limit is not None:
@@ -332,13 +306,17 @@ def population_text(synthesizer: "Synthesizer") -> str:
 
 def _print_draft(synthesizer: "Synthesizer") -> None:
     """Print what the private draft released, and what it left out."""
-    from tabsynth.drafting.summary import summarize
+    from tabsynth.drafting.summary import group_names, summarize
+    from tabsynth.synthesizers.method import design_notes
 
     schema = synthesizer.schema_
-    for column in schema.columns[:MOST_COLUMNS]:
-        say(f"  {column.name}: {column.kind}, {column.domain(4)}")
-    if len(schema.columns) > MOST_COLUMNS:
-        say(f"  and {len(schema.columns) - MOST_COLUMNS} more")
+    say("No schema was given: it was drafted privately, as a part of the budget.")
+    for line in design_notes(schema.design):
+        say(as_typed(f"  {line}"))
+    domains = group_names((c.name, f"{c.kind}, {c.domain(4)}") for c in schema.columns)
+    lines = [f"  {names}: {domain}" for domain, names in domains.items()]
+    for line in lines[:MOST_DOMAINS] + ["  …"] * (len(lines) > MOST_DOMAINS):
+        say(line)
     for line in summarize(schema, synthesizer.epsilon, synthesizer.delta, command=True):
         say(line)
 
@@ -359,21 +337,7 @@ def _end_interrupted(
     fail(f"Interrupted; the model so far is in {out}. {cost}{resume}", INTERRUPTED)
 
 
-# Parameters of estimators that have an option of their own: of every method, and of some.
-SHARED = frozenset(
-    [
-        "schema",
-        "epsilon",
-        "delta",
-        "rows",
-        "time_limit",
-        "accept_drafted_domain",
-        "draft_options",
-        "random_state",
-        "device",
-        "verbose",
-    ]
-)
+# Parameters of some estimators that have an option of their own, as those of all methods have.
 OPTIONS = {
     "public": "--public",
     "public_source": "--public-source",
@@ -410,7 +374,7 @@ def arguments_of(
 
     estimator = synthesizers.METHODS[method]
     hints = get_type_hints(estimator)
-    names = set(estimator.parameter_names()) - SHARED
+    names = {*estimator.parameter_names()} - {*synthesizers.Synthesizer.parameter_names()}
     for name in options:
         if name not in names:
             takes = ", ".join(flag for option_name, flag in OPTIONS.items() if option_name in names)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tabsynth._files import check_output, read_json_text
+from tabsynth._files import check_output, read_json_text, writing
 from tabsynth._validate import in_range, one_of, quote
 from tabsynth.cli.console import argument, flag, option
 from tabsynth.errors import FileFormatError, InputError
@@ -173,7 +173,8 @@ class FitRequest:
     method: str = option(f"The synthesizer: {', '.join(METHOD_NAMES)}.", default="margnet")
     delta: float = option(DELTA, default=1e-5)
     rows: int | None = option(
-        "The number of rows, if it is public. Default: some methods measure it with noise, at a privacy cost."
+        "The number of rows, if it is public. A fit without a schema then keeps more columns of a small table. Default: some"
+        " methods measure it with noise, at a privacy cost."
     )
     time_limit: str | None = option(
         "Stop training after this time, e.g. 90s, 10m or 2h. Default: no limit."
@@ -487,14 +488,14 @@ def typed_options(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def refuse(values: Mapping[str, Any], what: str, supported: Collection[str]) -> None:
-    """Raise InputError if an option was typed that ``what`` does not take, with the options that it takes."""
+def refuse(values: Mapping[str, Any], what: str, supported: Collection[str] = ()) -> None:
+    """Raise InputError if an option was typed that ``what`` does not take, with those of ``values`` that it takes."""
     for name in typed_options(values):
         if name not in supported:
             options = ", ".join(map(flag, sorted(supported)))
-            raise InputError(
-                f"{what} take{'' if what.endswith('s') else 's'} no {flag(name)}; leave it out. Options here: {options}."
-            )
+            listed = f" Options here: {options}." * bool(supported)
+            takes = f"{what} take{'' if what.endswith('s') else 's'}"
+            raise InputError(f"{takes} no {flag(name)}; leave it out.{listed}")
 
 
 def check_decimal(options: dict[str, Any]) -> dict[str, Any]:
@@ -528,10 +529,8 @@ def load_schema(path: Path | None) -> "Schema | None":
 
 def make_folder(path: Path) -> Path:
     """Make a folder if it is missing."""
-    try:
+    with writing(path):
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"Cannot make folder {path}: {error.strerror}.") from None
     return path
 
 

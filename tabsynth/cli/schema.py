@@ -69,6 +69,7 @@ class DraftRequest:
         " Default: a draft for review, without noise."
     )
     delta: float = option("δ of a private draft.", default=1e-5)
+    rows: int | None = option("The number of rows, if it is public; goes with --epsilon.")
     ledger: Ledger = None
     min_count: int = option(
         "Without --epsilon: minimum number of rows with a value for it to become a category; rarer values become 'other'.",
@@ -89,7 +90,7 @@ def draft(request: DraftRequest, survey: Survey, reading: Reading, outputs: Outp
     """
     from tabsynth.design import Design
     from tabsynth.drafting.drafts import draft_schema, review
-    from tabsynth.drafting.private_schema import draft_private
+    from tabsynth.drafting.private_schema import check_design, draft_private
     from tabsynth.drafting.summary import summarize
     from tabsynth.tables.files import read_any
     from tabsynth.tables.labelled import with_labels
@@ -97,20 +98,16 @@ def draft(request: DraftRequest, survey: Survey, reading: Reading, outputs: Outp
     outputs.check(request.out, inputs=(request.table, request.ledger))
     if request.ledger is not None and request.epsilon is None:
         raise InputError("--ledger goes with --epsilon: only a private draft can be charged.")
-    nulls, design = null_texts(request.null), survey.parameters
+    nulls, design = null_texts(request.null), Design(**survey.parameters)
     frame = read_any(request.table, nulls, ask=True, **reading.as_texts)
-    for what, name in (("weights", survey.weight), ("units", survey.unit)):
-        if name is not None and name not in frame.columns:
-            raise InputError(
-                f"{request.table} has no column {quote(name)}; name its column of {what}."
-            )
+    check_design(frame, design, reading.decimal)
     options: dict[str, Any] = {"null_values": nulls, "decimal": reading.decimal}
     if request.epsilon is None:
-        columns = [name for name in (survey.weight, survey.unit) if name is not None]
-        rows = frame.drop(columns=columns)
-        drafted = draft_schema(rows, min_count=request.min_count, **options).replace(**design)
+        drafted = draft_schema(
+            frame.drop(columns=[*design.names]), min_count=request.min_count, **options
+        ).replace(**design.parameters())
     else:
-        options |= {"ledger": request.ledger, "design": Design(**design)}
+        options |= {"ledger": request.ledger, "design": design, "rows": request.rows}
         warnings.simplefilter("ignore", DraftWarning)  # its summary is printed
         drafted = draft_private(frame, request.epsilon, request.delta, **options)
     drafted = with_labels(drafted, request.table)

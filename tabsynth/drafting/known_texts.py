@@ -91,8 +91,7 @@ class KnownTexts:
         sums = [scores[[self._places[text] for text in each.texts]].sum() for each in holding]
         return holding[int(np.argmax(sums))] if holding and answers else None
 
-    def name_of(self, text: str, released: Collection[str]) -> str | None:
-        """Return the name of the set that a released text is from; None for texts of no set."""
-        value_set = self._set_of({text, *released})
-        value_set = value_set or next((each for each in self._sets if text in each.texts), None)
-        return value_set.name if value_set is not None and text in value_set.texts else None
+    def name_of(self, released: Collection[str]) -> str | None:
+        """Return the name of the set that all released texts are from, but those beside any set; None if there is none."""
+        value_set = self._set_of(released)
+        return None if value_set is None else value_set.name

@@ -33,7 +33,7 @@ import pandas as pd
 
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonMapping, JsonObject
-from tabsynth._validate import check_text, in_range, positive, quote
+from tabsynth._validate import check_text, in_range, integer, positive, quote
 from tabsynth.design import NO_DESIGN, Design
 from tabsynth.drafting.budget import (
     DIFFERENT_SHARE,
@@ -58,7 +58,9 @@ from tabsynth.drafting.formats import (
 )
 from tabsynth.drafting.identifiers import reason_of_name
 from tabsynth.drafting.released_columns import (
+    AT_THIS_BUDGET,
     CLEAR,
+    DECLARED_ROWS,
     FORMAT,
     LIMIT,
     ColumnDraft,
@@ -94,6 +96,8 @@ INFERRED = (
     " ordered ones unless they are in alphabetical order. Where pandas inferred that from the rows, one row may have decided it."
     " tabsynth.read_table reads a file without such inference."
 )
+LEAST_CLEAR = 0.5  # rows: a format with more is clear where there is no noise
+LIKELY_FORMAT = 2.5  # standard deviations of noise, above which the most common format may be that of a declared number of rows
 
 
 def draft_private(
@@ -106,6 +110,7 @@ def draft_private(
     ledger: str | Path | None = None,
     decimal: str | None = None,
     design: Design = NO_DESIGN,
+    rows: int | None = None,
 ) -> Schema:
     """Return a schema of private rows, with (epsilon, delta)-differential privacy for adding or removing one record.
 
@@ -134,6 +139,9 @@ def draft_private(
         The columns of survey weights and units with their limits (:class:`tabsynth.schema.Design`): public, and declared in
         the schema. These columns are not drafted. The draft counts rows without weights. A project's ledger must have the
         same unit.
+    rows : int, optional
+        The number of rows, if it is public. It costs nothing, and the draft of a small table then keeps more columns: the
+        most common format of a column is recognised by fewer rows.
 
     Returns
     -------
@@ -149,6 +157,8 @@ def draft_private(
         If the draft would exceed the limit of the project; nothing is read.
     """
     positive("epsilon", epsilon, finite=False)
+    if rows is not None:
+        integer("rows", rows)
     frame = to_pandas(table)
     check_design(frame, design, decimal)
     mu = math.inf
@@ -161,7 +171,7 @@ def draft_private(
         if project is not None:
             project.admit_draft(charges, mu)
         return draft_on_ledger(
-            frame, mu, charges, null_values, random_state, decimal=decimal, design=design
+            frame, mu, charges, null_values, random_state, decimal=decimal, design=design, rows=rows
         )
 
 
@@ -210,6 +220,7 @@ def draft_on_ledger(
     design: Design = NO_DESIGN,
     *,
     saves: bool = False,
+    rows: int | None = None,
 ) -> Schema:
     """See :func:`draft_private`, by Gaussian mechanisms of ``mu`` together at most, charged to a ledger.
 
@@ -227,10 +238,11 @@ def draft_on_ledger(
             raise InputError("The table has a column whose name is empty; rename it.")
     ledger.unit = design.unit
     draft = _Draft(frame, design, ledger, mu, null_values, random_state, composition, decimal)
+    draft.public += [] if rows is None else [DECLARED_ROWS]
     if draft.inferred:
         warnings.warn(INFERRED, stacklevel=3)
     try:
-        columns, left_out = draft.columns(saves=saves)
+        columns, left_out = draft.columns(rows, saves)
     finally:
         ledger.close()
     released: JsonObject = {
@@ -250,9 +262,13 @@ def draft_on_ledger(
     if ledger.project is not None:  # which counts it already
         released |= {"project": ledger.project, "run": ledger.run}
     if not columns:
+        reasons = "; ".join(group_reasons(left_out))
+        lacking = ""
+        if AT_THIS_BUDGET in reasons:
+            needed = f"a column needs about {math.ceil(draft.rows_needed):,}"
+            lacking = f" The table has no rows, or too few: at this budget {needed}."
         raise InputError(
-            f"The private draft could release no column ({'; '.join(group_reasons(left_out))}); raise epsilon=, or declare a"
-            " schema."
+            f"The private draft could release no column ({reasons}).{lacking} Declare a schema, or raise epsilon=."
         )
     schema = Schema(
         columns,
@@ -302,6 +318,7 @@ class _Draft:
         self.sources: dict[str, dict[str, list[str]]] = {}
         self.notes: dict[str, JsonObject] = {}
         self.hidden = 0.0  # largest share of rows that a column without a note may not represent
+        self.rows_needed = 0.0  # of a format, to be recognised
         self._ledger, self._composition = ledger, composition
         chance = 0.0 if math.isinf(mu) else ledger.threshold_delta
         self._budget = DraftBudget(mu=mu, threshold_delta=chance, max_rows=design.rows)
@@ -336,17 +353,17 @@ class _Draft:
         self._table = PrivateTable((columns, shared), ledger)
         self._names = names
 
-    def columns(self, *, saves: bool = False) -> tuple[list[Column], list[dict[str, str]]]:
-        """Return the columns in their order, and those that are left out.
+    def columns(self, rows: int | None, saves: bool) -> tuple[list[Column], list[dict[str, str]]]:
+        """Return the columns in their order, and those that are left out; ``rows`` is their declared number.
 
         With ``saves``, releases after the first spend less on tables of many rows.
         """
         drafts: dict[str, ColumnDraft] = {}
         if self._names:
-            drafts = self._formats()
+            drafts = self._formats(rows)
             if saves:
-                rows = max((draft.rows for draft in drafts.values()), default=0.0)
-                self._budget = self._budget.for_rows(rows)
+                noisy_rows = max((draft.rows for draft in drafts.values()), default=0.0)
+                self._budget = self._budget.for_rows(rows or noisy_rows)
             for number in range(1, len(ROUNDS)):
                 self._round(drafts, number)
             counted = self._different(drafts)
@@ -369,8 +386,12 @@ class _Draft:
         left_out = [{"name": n, "reason": self._left[n]} for n in self._dtypes if n in self._left]
         return columns, left_out
 
-    def _formats(self) -> dict[str, ColumnDraft]:
-        """Return noisy numbers of rows by format, for each column, and what is asked of its values then."""
+    def _formats(self, declared_rows: int | None = None) -> dict[str, ColumnDraft]:
+        """Return noisy numbers of rows by format, for each column, and what is asked of its values then.
+
+        Where no more than one format is clear of noise, and the number of rows is declared, the most common one is taken for
+        that of all rows if more than half seem to have it.
+        """
         mechanism = self._budget.mechanism(FORMATS_SHARE)
 
         def questions(columns: Mapping[str, Distinct]) -> list[Question]:
@@ -383,7 +404,7 @@ class _Draft:
         counts, std = self._release(purpose, mechanism, questions)
         # A row has one format in each column, so all its weights are 1 / √columns.
         rows = math.sqrt(len(self._names))
-        clear = max(0.5, FORMAT * std * rows)
+        clear = max(LEAST_CLEAR, FORMAT * std * rows)
         formats = {
             question.column: dict(zip(FORMAT_NAMES, (noisy * rows).tolist(), strict=True))
             for question, noisy in counts
@@ -391,29 +412,35 @@ class _Draft:
         if self.decimal is None:
             self.decimal = decimal_of(formats, clear)
         drafts = {}
+        most_rows = math.inf if declared_rows is None else float(declared_rows)
+        likely = max(LIKELY_FORMAT * std * rows, most_rows / 2)
+        self.rows_needed = min(clear, likely)
         for name, counted in formats.items():
-            numbers = without_marks(counted, self.decimal, clear)
+            limit, most = clear, max(counted, key=counted.__getitem__)
+            if counted[most] > likely and sum(n > clear for n in counted.values()) <= 1:
+                counted_most = max(counted[most], min(most_rows, clear))
+                counted, limit = dict.fromkeys(counted, 0.0) | {most: counted_most}, LEAST_CLEAR
+            numbers = without_marks(counted, self.decimal, limit)
             categories = self._ordered.get(name)
             draft: ColumnDraft | str
             if categories:
                 draft = OrderedDraft(
                     name=name,
                     dtype="category",
-                    nulls=counted[NULL] > clear,
+                    nulls=counted[NULL] > limit,
                     null_values=self._nulls,
                     categories=categories,
                 )
             else:
-                draft = draft_of(
-                    name, self._dtypes[name], numbers, clear, self._nulls, self.decimal
-                )
+                dtype = self._dtypes[name]
+                draft = draft_of(name, dtype, numbers, limit, self._nulls, self.decimal)
             if isinstance(draft, str):
                 self._left[name] = draft
                 continue
             if isinstance(draft, TextDraft):
                 draft.ordered = categories is not None
-            draft.rows = sum(if_clear(n, clear) for form, n in numbers.items() if form != NULL)
-            clear_formats = sum(n > clear for form, n in counted.items() if form != NULL)
+            draft.rows = sum(if_clear(n, limit) for form, n in numbers.items() if form != NULL)
+            clear_formats = sum(n > limit for form, n in counted.items() if form != NULL)
             draft.noise = std * rows * math.sqrt(clear_formats)
             for fact in ("nulls",) if categories else ("kind", "dtype", "nulls"):
                 draft.source(fact, purpose)

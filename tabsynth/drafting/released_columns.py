@@ -31,6 +31,8 @@ TOLD = 0.2  # of the rows: values that were not released, above which a person i
 REPEATED_FROM = (
     2  # rounds, of which no text that looks like a name is released where names are of persons
 )
+DECLARED_ROWS = "number of rows"  # among what a draft takes as public
+OF_VALUES = "of the rows with a value"  # of which the shares of notes are
 FEW_REPEAT = 0.5  # of the rows: those with other values, above which such texts do not repeat
 # Of the rows: those that may have other values where one alone is released, above which it is said, and the column is left out.
 FEW_HIDDEN, MOST_HIDDEN = 0.1, 0.3
@@ -161,10 +163,10 @@ class ColumnDraft:
         return column
 
     def note(self, column: Column) -> JsonObject | None:
-        """Return what a person must know of a column that is kept: a clause, the share of rows that it is about, and its interval."""
+        """Return what a person must know of a column that is kept: a clause, the share of rows with a value that it is about, and its interval."""
         unreleased, all_rows = self.unreleased, max(1.0, self.rows)
         if has_one_value(column) and unreleased.most > FEW_HIDDEN * self.rows:
-            note = "kept with one value, which up to this share of rows lack"
+            note = f"one value is kept; so many {OF_VALUES} have others at most"
             return {"note": note, "share": round(min(1.0, unreleased.most / all_rows), 2)}
         note_of_unreleased = self._note_of_unreleased(column)
         is_large = unreleased.clear and unreleased.rows > TOLD * self.rows
@@ -184,7 +186,7 @@ class ColumnDraft:
 
     def _note_of_unreleased(self, column: Column) -> str | None:
         """Return what becomes of values that were not released; None if they are kept otherwise."""
-        return "kept, but this share of rows has values beyond the bounds, which become the nearest one"
+        return f"values beyond the bounds become the nearest one, in so many {OF_VALUES}"
 
     def _missing(self, values: pd.Series) -> np.ndarray:
         """Return which distinct values are null, and null itself; shape (m + 1,)."""
@@ -257,7 +259,7 @@ class TextDraft(ColumnDraft):
         if question.about == "texts of the catalogue":
             self.source("categories", purpose)
             for text in self.known_texts.learn(sums, std, self.texts):
-                self._take(text, float(sums[self.known_texts.texts.index(text)]))
+                self.texts[text] = float(sums[self.known_texts.texts.index(text)])
         elif question.values is None:
             self.source("nulls", purpose)
             self.nulls = bool(clear[0])
@@ -269,8 +271,9 @@ class TextDraft(ColumnDraft):
 
     def end_rounds(self) -> None:
         """See :meth:`ColumnDraft.end_rounds`: by texts of the catalogue."""
-        for text in self.known_texts.completion(self.texts):
-            self._take(text, 0.0)
+        self.texts |= dict.fromkeys(self.known_texts.completion(self.texts), 0.0)
+        if (entry := self.known_texts.name_of(self.texts)) is not None:
+            self.source("categories", CATALOGUE + entry)
 
     def rest(self, column: Distinct) -> Question:
         """See :meth:`ColumnDraft.rest`."""
@@ -287,11 +290,6 @@ class TextDraft(ColumnDraft):
         """See :meth:`ColumnDraft.learn_rest`."""
         super().learn_rest(remaining, purpose)
         self.source("other", purpose)
-
-    def _take(self, text: str, total: float) -> None:
-        """Take a text of the catalogue as a category."""
-        self.texts[text] = total
-        self.source("categories", f"{CATALOGUE}{self.known_texts.name_of(text, self.texts)}")
 
     def column(self) -> Column | str:
         """See :meth:`ColumnDraft.column`."""
@@ -311,7 +309,7 @@ class TextDraft(ColumnDraft):
 
     def _note_of_unreleased(self, column: Column) -> str:
         """See :meth:`ColumnDraft._note_of_unreleased`."""
-        return f"kept, but this share of rows has rarer values, which become {quote(column.other)}"
+        return f"rarer values become {quote(column.other)}, in so many {OF_VALUES}"
 
 
 def has_one_value(column: Column) -> bool:

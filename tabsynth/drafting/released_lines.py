@@ -14,7 +14,13 @@ from tabsynth.drafting.budget import ROUNDS
 from tabsynth.drafting.formats import Distinct
 from tabsynth.drafting.identifiers import are_record_numbers
 from tabsynth.drafting.partition import EACH, Partition, cell_breaks
-from tabsynth.drafting.released_columns import AT_THIS_BUDGET, CLEAR, ColumnDraft, Question
+from tabsynth.drafting.released_columns import (
+    AT_THIS_BUDGET,
+    CLEAR,
+    OF_VALUES,
+    ColumnDraft,
+    Question,
+)
 from tabsynth.privacy.noise.counts import share_interval
 from tabsynth.schema.cells import base_dtype
 from tabsynth.schema.column import Column
@@ -316,9 +322,7 @@ class LineDraft(ColumnDraft):
     def _note_of_unreleased(self, column: Column) -> str | None:
         """See :meth:`ColumnDraft._note_of_unreleased`."""
         if self.few:
-            return (
-                "kept, but this share of rows has rarer values, which become the nearest listed one"
-            )
+            return f"rarer values become the nearest listed one, in so many {OF_VALUES}"
         return None if self._lists_values else super()._note_of_unreleased(column)
 
     def column(self) -> Column | str:

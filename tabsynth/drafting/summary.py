@@ -7,13 +7,13 @@ from tabsynth._validate import quote
 from tabsynth.drafting.budget import draft_share
 from tabsynth.drafting.catalogue import CATALOGUE
 from tabsynth.drafting.identifiers import IDENTIFIERS
-from tabsynth.drafting.released_columns import AT_THIS_BUDGET, TOO_FEW_VALUES
+from tabsynth.drafting.released_columns import AT_THIS_BUDGET, DECLARED_ROWS, TOO_FEW_VALUES
 from tabsynth.privacy.noise.counts import stated_share
 from tabsynth.schema.linked import SchemaLike, read_table_schema
 from tabsynth.schema.schema import Schema
 
 LISTED = 10  # names of columns with one reason
-MOST_RULES = 20  # that are listed
+MOST_RULES = 3  # that are listed
 TIMES, LARGEST = 3, 10.0  # the other ε of a summary: times that of the draft, and at most
 
 
@@ -45,39 +45,46 @@ def summarize(
     if not names:
         lines = [f"All {count} columns are kept."]
     lines += [f"  {line}" for line in group_reasons(schema.left_out)]
-    notes: dict[str, list[str]] = {}
-    for name, item in (schema.released or {}).get("notes", {}).items():
+    released = schema.released or {}
+    shares = []
+    for name, item in released.get("notes", {}).items():
         ends = item.get("interval")  # a share that is an upper bound has none
         stated = f"{item['share']:.0%}" if ends is None else stated_share(item["share"], ends, 0)
-        notes.setdefault(item["note"], []).append(f"{quote(name)} {stated}")
-    lines += [f"  {list_names(columns)}: {note}" for note, columns in notes.items()]
-    if hidden := (schema.released or {}).get("hidden"):
+        shares.append((f"{quote(name)} {stated}", item["note"]))
+    notes = group_names(shares)
+    lines += [f"  {columns}: {note}" for note, columns in notes.items()]
+    if hidden := released.get("hidden"):
         lines.append(
             f"Up to about {hidden:.0%} of the rows of a column may be empty, beyond its bounds or of a rare value that this ε does"
             " not release; they become another value."
         )
-    public = [
-        f"{quote(c.name)} ({c.source.removeprefix(CATALOGUE)})"
+    entries = group_names(
+        (quote(c.name), c.source.removeprefix(CATALOGUE))
         for c in schema.columns
         if c.source is not None and c.source.startswith(CATALOGUE)
-    ]
-    if public:
-        lines.append(f"From the catalogue of public facts, by name or value: {list_names(public)}.")
+    )
+    if entries:
+        taken = "; ".join(f"{entry} ({columns})" for entry, columns in entries.items())
+        lines.append(f"Taken from the catalogue of public facts: {taken}.")
     if schema.rules:
-        lines.append(
-            f"Rules between columns, which hold in all synthetic rows ({len(schema.rules)}):"
-        )
+        number = len(schema.rules)
+        listed = number if number <= MOST_RULES else f"{MOST_RULES} of {number}; the schema has all"
+        lines.append(f"Rules between columns, which hold in all synthetic rows ({listed}):")
         lines += [f"  {rule.text}" for rule in schema.rules[:MOST_RULES]]
-        lines += ["  …"] * (len(schema.rules) > MOST_RULES)
-    rare = any(item["reason"].endswith(AT_THIS_BUDGET) for item in schema.left_out)
+    reasons = [item["reason"] for item in schema.left_out]
+    rare = any(reason.endswith(AT_THIS_BUDGET) for reason in reasons)
     if rare or notes:
         draft = "tabsynth schema draft TABLE -o draft.json" if command else "draft_schema"
-        hint = f"To keep more, declare columns ({draft} drafts them for you to review; docs/how-to/drafting.md), or raise ε"
+        ways = [f"declare columns ({draft} drafts them for you to review; docs/how-to/drafting.md)"]
+        if TOO_FEW_VALUES in reasons and DECLARED_ROWS not in released.get("public", ()):
+            option = "--rows N" if command else "rows=N"
+            ways.insert(0, f"declare the number of rows, if it is public ({option} costs nothing)")
+        raised = "raise ε"
         larger = 0.0 if epsilon is None else min(TIMES * epsilon, LARGEST)
         if epsilon is not None and larger > epsilon and rare:
             share = draft_share(epsilon, delta, count) / draft_share(larger, delta, count)
-            hint += f": ε = {larger:g} would keep about {expected_columns(schema, share)} columns"
-        lines.append(f"{hint}.")
+            raised += f": ε = {larger:g} would keep about {expected_columns(schema, share)} columns"
+        lines.append(f"To keep more, {', '.join(ways)}, or {raised}.")
     person = next((i["name"] for i in schema.left_out if i["reason"] in IDENTIFIERS), None)
     if person is not None and schema.unit is None:
         unit = f"declare it: unit={quote(person)}, max_rows_per_unit=K (draft_options, or Design)"
@@ -103,10 +110,16 @@ def expected_columns(schema: Schema, share: float) -> int:
 
 def group_reasons(left_out: Iterable[Mapping[str, str]]) -> list[str]:
     """Return a line for each reason why columns are left out, with the first of their names."""
-    by_reason: dict[str, list[str]] = {}
-    for item in left_out:
-        by_reason.setdefault(item["reason"], []).append(quote(item["name"]))
-    return [f"{list_names(names)}: left out, {reason}" for reason, names in by_reason.items()]
+    by_reason = group_names((quote(item["name"]), item["reason"]) for item in left_out)
+    return [f"{names}: left out, {reason}" for reason, names in by_reason.items()]
+
+
+def group_names(columns: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the names of the columns of each text, as one text, from pairs of a name and a text."""
+    by_text: dict[str, list[str]] = {}
+    for name, text in columns:
+        by_text.setdefault(text, []).append(name)
+    return {text: list_names(names) for text, names in by_text.items()}
 
 
 def list_names(names: list[str]) -> str:

@@ -738,12 +738,13 @@ def _implication(columns: Columns, item: JsonMapping, where: str) -> Rule:
 def _words(side: JsonMapping) -> str:
     def side_words(values: object) -> str:
         if isinstance(values, Mapping):
-            return f"from {values['low']} to {values['high']}"
+            low, high = values["low"], values["high"]
+            return str(low) if low == high else f"{low} to {high}"
         items = values if isinstance(values, list | tuple) else [values]
         texts = ["null" if v is None else str(v) for v in items]
-        return ", ".join(texts[:4]) + (", …" if len(texts) > 4 else "")
+        return " or ".join(texts[:4]) + (" or …" if len(texts) > 4 else "")
 
-    return " and ".join(f"{name} in {side_words(values)}" for name, values in side.items())
+    return " and ".join(f"{name} is {side_words(values)}" for name, values in side.items())
 
 
 def made_by(rules: Sequence[Rule]) -> dict[str, Rule]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tabsynth._files import position
 from tabsynth._typing import JsonMapping, JsonObject
-from tabsynth._validate import quote
+from tabsynth._validate import nearest, quote
 from tabsynth.errors import FileFormatError
 from tabsynth.schema.column import COPIED, KINDS, PROVENANCES, Column, fact_names
 
@@ -326,9 +326,7 @@ def _clauses(
             yield path, False, f"{fact} must be {expected}, got {got}"
     elif error.validator == "enum":
         values = [*map(str, error.validator_value)]
-        near = get_close_matches(str(error.instance), values, 3) or values[:5]
-        allowed = ", ".join(near) + ", …" * (len(near) < len(values))
-        got = quote(error.instance)
+        allowed, got = nearest(str(error.instance), values), quote(error.instance)
         yield path, False, f"expected {fact} of {what} to be one of {allowed}; got {got}"
     else:
         message = " ".join(error.message.split())[:150]

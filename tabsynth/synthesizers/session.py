@@ -426,6 +426,7 @@ class FitSession:
             composition=composition,
             design=design,
             saves=True,
+            rows=estimator.rows,
             **options,
         )
         if search:

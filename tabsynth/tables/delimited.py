@@ -40,6 +40,17 @@ _MARKS = (  # UTF-32 first: its mark begins as that of UTF-16 does
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 
+_OTHER_FILES = {  # the first bytes of files that are no text
+    b"\x1f\x8b": "a gzip file (.gz)",
+    b"BZh91AY&SY": "a bzip2 file (.bz2)",
+    b"\xfd7zX": "an xz file (.xz)",
+    b"\x28\xb5\x2f\xfd": "a Zstandard file (.zst)",
+    b"PK\x03\x04": "an Excel workbook (.xlsx) or a ZIP archive",
+    b"PAR1\x15": "a Parquet file (.parquet)",
+    b"%PDF-": "a PDF document",
+}
+_NUL = "holds a NUL; it is not a CSV table, or its encoding must be named with encoding="
+
 
 def read_texts(
     path: str | Path,
@@ -75,12 +86,12 @@ def read_texts(
 
     try:
         sep = _separator(path, lines) if sep is None else sep
-        header = _check_rows(path, lines(quiet=False), sep)
+        header = _check_rows(path, lines(), sep)
         nulls = sorted({"", *null_values})
         if len(header) == 1:
-            return _read_one_column(path, lines(), sep, nulls)
+            return _read_one_column(path, lines(quiet=False), sep, nulls)
         return pd.read_csv(
-            _Stream(lines()),
+            _Stream(lines(quiet=False)),
             sep=sep,
             dtype=str,
             keep_default_na=False,
@@ -90,11 +101,13 @@ def read_texts(
     except pd.errors.EmptyDataError:
         raise _empty(path) from None
     except (pd.errors.ParserError, csv.Error) as error:
-        raise InputError(f"{path} is not a CSV table: {one_line(error)}") from None
+        raise InputError(
+            f"{path} is not a CSV table: {one_line(error)}; quote whole cells, or name the separator with sep=."
+        ) from None
 
 
 def _empty(path: str | Path) -> InputError:
-    return InputError(f"{path} is empty; a table has a header and at least one row.")
+    return InputError(f"{path} is empty; a table has a header with the names of its columns.")
 
 
 def _check_encoding(encoding: str) -> None:
@@ -114,7 +127,12 @@ def _lines(
 ) -> Iterator[str]:
     """Yield the lines of a file with their ends, without its byte order mark; none of them endless."""
     with _open_unpacked(path, compression, limits) as file:
-        head = file.peek(4)[:4]
+        head = file.peek(16)[:16]
+        for mark, kind in _OTHER_FILES.items():
+            if head.startswith(mark):
+                raise InputError(
+                    f"{path} is no text, but {kind}; give it the suffix of that format, or save the table as .csv."
+                )
         marked = next((name for mark, name in _MARKS if head.startswith(mark)), None)
         chosen = encoding or marked
         wide = chosen is not None and codecs.lookup(chosen).name.startswith(("utf-16", "utf-32"))
@@ -331,10 +349,13 @@ def _rows(lines: Iterator[str], path: str | Path, sep: str) -> Iterator[tuple[in
             yield line
 
     rows = csv.reader(bounded_lines(), delimiter=sep, strict=True)
-    for row in rows:
-        length = 0
-        if row:
-            yield rows.line_num, row
+    try:
+        for row in rows:
+            length = 0
+            if row:
+                yield rows.line_num, row
+    except csv.Error as error:
+        raise csv.Error(f"line {rows.line_num}: {error}") from None
 
 
 def _separator(path: str | Path, lines: Callable[[], Iterator[str]]) -> str:
@@ -380,7 +401,7 @@ def check_header(path: str | Path, header: Sequence[str]) -> list[str]:
     if "" in names:
         raise InputError(f"{path}: column {names.index('') + 1} has no name; give it one.")
     if any("\0" in name for name in names):
-        raise InputError(f"{path}, line 1 holds a NUL; it is not a CSV table.")
+        raise InputError(f"{path}, line 1 {_NUL}.")
     return names
 
 
@@ -396,5 +417,5 @@ def _check_rows(path: str | Path, lines: Iterator[str], sep: str) -> list[str]:
                 f" {len(header)}; add or remove cells, quote those that hold the separator, or name it with sep=."
             )
         if any("\0" in cell for cell in row):
-            raise InputError(f"{path}, line {number} holds a NUL; it is not a CSV table.")
+            raise InputError(f"{path}, line {number} {_NUL}.")
     return header

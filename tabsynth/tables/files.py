@@ -87,17 +87,17 @@ def _read(
         return read_sheet(path, nulls, sheet)
     if base in LABELLED:
         return read_labelled(path, base, nulls)
-    frame = read_parquet(path)
-    texts = {"", *nulls}
-    columns = {j: _without_texts(frame.iloc[:, j], texts) for j in range(frame.shape[1])}
+    return _with_nulls(read_parquet(path), nulls)
+
+
+def _with_nulls(frame: pd.DataFrame, null_values: Collection[str]) -> pd.DataFrame:
+    """Return a table with null in place of texts that mean it."""
+    columns = {}
+    for j in range(frame.shape[1]):  # names may be there twice
+        values = frame.iloc[:, j]
+        is_text = base_dtype(str(values.dtype)) == "text"
+        columns[j] = values.mask(values.isin(["", *null_values])) if is_text else values
     return pd.DataFrame(columns, index=frame.index).set_axis(frame.columns, axis=1)
-
-
-def _without_texts(values: pd.Series, nulls: Collection[str]) -> pd.Series:
-    """Return values with null in place of texts that mean it."""
-    if base_dtype(str(values.dtype)) != "text":
-        return values
-    return values.mask(values.isin(list(nulls)))
 
 
 def taken_by(path: str | Path, options: Mapping[str, T]) -> dict[str, T]:
@@ -264,12 +264,10 @@ def read_sample(
     integer("rows", rows)
     integer("random_state", random_state, least=0)
     parts, total = sampled_rows(Path(path), rows, random_state)
-    nulls = {"", *schema.null_values}
-    tables = []
-    for file, frame in parts.items():
-        plain = {j: _without_texts(frame.iloc[:, j], nulls) for j in range(frame.shape[1])}
-        values = pd.DataFrame(plain, index=frame.index).set_axis(frame.columns, axis=1)
-        tables.append(_as_declared(file, values, schema, False, aside))
+    tables = [
+        _as_declared(file, _with_nulls(frame, schema.null_values), schema, False, aside)
+        for file, frame in parts.items()
+    ]
     return pd.concat(tables, ignore_index=True), total
 
 

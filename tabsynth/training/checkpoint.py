@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tabsynth._files import fsync_folder, read_json, sha256, size_of
+from tabsynth._files import fsync_folder, read_json, sha256, size_of, writing
 from tabsynth._tensors import pack, read_tensors
 from tabsynth._typing import JsonObject
 from tabsynth._validate import native, positive, quote
@@ -224,7 +224,7 @@ def read_state(path: Path, checksum: str) -> Any:
 def write_durably(path: Path, data: bytes) -> None:
     """Write bytes to a file, whole or not at all, on the disk when this returns; mode 0600."""
     temporary = path.with_name(path.name + ".tmp")
-    try:
+    with writing(path):
         temporary.unlink(
             missing_ok=True
         )  # of a crash; then a new file, never one that a link names
@@ -235,8 +235,6 @@ def write_durably(path: Path, data: bytes) -> None:
             os.fsync(fd)
         os.replace(temporary, path)
         fsync_folder(path.parent)
-    except OSError as error:
-        raise InputError(f"Cannot write {path}: {error.strerror}.") from None
 
 
 def _plain(value: Any, tensors: dict[str, Tensor], depth: int = 0) -> Any:

@@ -92,7 +92,7 @@ def test_an_evaluation_counts_broken_rules_of_both_tables() -> None:
     ).evaluation.rules
     assert [rule.suggested for rule in found] == [False, False, True]
     assert found[0].text == "low <= high" and found[1].text.startswith("never low in ")
-    assert found[2].text == "if sex in m then pregnant in null"
+    assert found[2].text == "if sex is m then pregnant is null"
     order, never, men = found
     assert (order.synthetic, order.training, order.synthetic_share) == (7, 0, 0.07)
     assert (never.synthetic, never.training) == (0, 0)

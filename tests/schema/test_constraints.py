@@ -179,7 +179,7 @@ def test_violations_are_found_in_a_report() -> None:
     report = evaluate(table[names], wrong[names], schema=SCHEMA.select(names))
     metric = report.evaluation["violations"]
     assert metric.synthetic.value == pytest.approx(0.25)
-    assert metric.parts[0].name == "if pregnant in yes then sex in f"
+    assert metric.parts[0].name == "if pregnant is yes then sex is f"
 
 
 @pytest.mark.parametrize("policy", ["refuse", "drop", "repair"])

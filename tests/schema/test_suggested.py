@@ -40,7 +40,7 @@ def test_a_schema_file_keeps_suggestions(tmp_path) -> None:
     assert json.loads((tmp_path / "s.json").read_text())["suggested"] == SUGGESTED
     assert [rule.text for rule in loaded.suggested_rules] == [
         "dbp <= sbp",
-        "if pregnant in yes then sex in f",
+        "if pregnant is yes then sex is f",
     ]
     assert not loaded.rules and not loaded.has_rules and loaded.learned is loaded
     assert loaded.select(["sex", "pregnant"]).suggested == (SUGGESTED[1],)

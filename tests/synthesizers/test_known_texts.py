@@ -99,6 +99,15 @@ def test_a_small_study_keeps_its_values() -> None:
     assert found["therapy"] >= 8 and found["menopause"] >= 8 and found["grade"] >= 6, found
 
 
+def test_a_column_with_texts_of_no_set_names_none() -> None:
+    """Where y is beside x, and m beside w, nothing was taken of sets that have n and f."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"g": rng.choice(["x", "y"], 3_000), "h": rng.choice(["m", "w"], 3_000)})
+    schema = draft_private(table.assign(sex=rng.choice(["f", "m"], 3_000)), 3.0, random_state=0)
+    assert [c.categories for c in schema.columns] == [("x", "y"), ("m", "w"), ("f", "m")]
+    assert [c.source for c in schema.columns] == [None, None, "catalogue: f, m"]
+
+
 def test_the_certificate_and_the_schema_say_what_the_catalogue_gave() -> None:
     model = MargNet(epsilon=1).fit(small_study(2_000)[["therapy", "constant"]])
     assert model.schema_["therapy"].source == "catalogue: no, yes"

@@ -64,7 +64,7 @@ def test_rules_that_hold_are_found_and_no_others() -> None:
     suggested = suggest_constraints(table, SCHEMA, 1.0)
     found = texts(suggested)
     assert "house follows from ward" in found and "dbp <= sbp" in found
-    assert any("if age in from 0 to 1" in text and "married in null" in text for text in found)
+    assert any("if age is 0 to 1" in text and "married is null" in text for text in found)
     assert not any("score" in text for text in found)
     for item, rule in zip(suggested.suggested, suggested.suggested_rules, strict=True):
         assert rule.violations(table).mean() < 0.01 and item["share"] < 0.02

@@ -9,7 +9,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from tabsynth._files import check_output, replacing
+from tabsynth._files import check_output, replacing, writing
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth.errors import FileFormatError, InputError
 
@@ -59,18 +59,16 @@ def make_keys(path: str | Path, passphrase: str | None = None) -> tuple[Path, st
     if passphrase:
         lock = form.BestAvailableEncryption(passphrase.encode())
     pem = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, lock)
-    try:
+    with writing(private):
         handle = os.open(private, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
-        raise InputError(f"Cannot write {private}: {error.strerror}.") from None
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(pem)
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError as error:
-        private.unlink()  # half a key is none
-        raise InputError(f"Cannot write {private}: {error.strerror}.") from None
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(pem)
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError:
+            private.unlink()  # half a key is none
+            raise
     open_half = key.public_key()
     spki = form.PublicFormat.SubjectPublicKeyInfo
     with replacing(public) as temporary:
