@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tabsynth._files import check_output
+from tabsynth._files import check_output, writing
 from tabsynth._validate import quote
 from tabsynth.app import steps
 from tabsynth.app.settings import Settings
@@ -169,12 +169,8 @@ class Preparation:
         if self.folder.is_dir():
             check_output(self.schema_path, overwrite=True)
         else:
-            try:
+            with writing(self.folder):
                 self.folder.mkdir(mode=0o700)
-            except OSError as error:
-                raise InputError(
-                    f"Cannot make folder {self.folder}: {error.strerror}; give another --folder."
-                ) from None
         step = steps.make_folder(self.folder)
         if step not in self.history:
             self.history.append(step)

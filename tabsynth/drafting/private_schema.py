@@ -263,10 +263,8 @@ def draft_on_ledger(
         released |= {"project": ledger.project, "run": ledger.run}
     if not columns:
         reasons = "; ".join(group_reasons(left_out))
-        lacking = ""
-        if AT_THIS_BUDGET in reasons:
-            needed = f"a column needs about {math.ceil(draft.rows_needed):,}"
-            lacking = f" The table has no rows, or too few: at this budget {needed}."
+        needed = f"at this budget a column needs about {math.ceil(draft.rows_needed):,}"
+        lacking = f" The table has no rows, or too few: {needed}." * (AT_THIS_BUDGET in reasons)
         raise InputError(
             f"The private draft could release no column ({reasons}).{lacking} Declare a schema, or raise epsilon=."
         )

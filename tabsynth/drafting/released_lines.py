@@ -313,8 +313,8 @@ class LineDraft(ColumnDraft):
             return super().note(column)
         interval = share_interval(self.words, self.noise, self.rows, self.noise)
         return {
-            "note": "kept, but this share of rows has texts in place of values, which become missing; declare those that"
-            " many rows have under missing of the schema",
+            "note": f"texts in place of values become missing, in so many {OF_VALUES}; declare those that many rows have under"
+            " missing of the schema",
             "share": round(self.words / self.rows, 4),
             "interval": [round(end, 4) for end in interval],
         }

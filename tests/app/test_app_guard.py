@@ -212,7 +212,14 @@ def test_what_is_missing_is_one_line(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     refused("app", cwd=tmp_path, says=("no display", "--no-browser"))
     refused("app", "gone.csv", "--no-browser", cwd=tmp_path, says="no file 'gone.csv'")
-    refused("app", "--no-browser", "--folder", "a/b", cwd=tmp_path, says="Cannot make folder a/b")
+    refused(
+        "app",
+        "--no-browser",
+        "--folder",
+        "a/b",
+        cwd=tmp_path,
+        says="Cannot write a/b: there is no folder a; create it",
+    )
     monkeypatch.setitem(sys.modules, "nicegui", None)
     refused("app", "--no-browser", cwd=tmp_path, says="pip install 'tabsynth[app]'")
 

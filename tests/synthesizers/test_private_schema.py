@@ -214,7 +214,7 @@ def test_budgets_are_no_record_numbers_and_numbers_of_patients_are() -> None:
 def test_ten_thousand_rare_values_are_not_released() -> None:
     """Each is held by one person; the thresholds let one out with probability 10⁻⁶ in all."""
     texts = [f"rare {i}" for i in range(10_000)] + ["common"] * 5_000
-    (column,), left = draft_of_rows(pd.DataFrame({"x": texts})).columns()
+    (column,), left = draft_of_rows(pd.DataFrame({"x": texts})).columns(None, False)
     assert column.categories == ("common", "other") and not left
 
 
@@ -430,7 +430,7 @@ def test_dense_numbers_have_no_cells_of_their_own() -> None:
 def test_what_is_not_released_is_other_only_if_it_is_clearly_of_rows() -> None:
     few = pd.DataFrame({"x": ["a"] * 4_000 + ["b"] * 2_000 + ["c"]})
     many = pd.DataFrame({"x": ["a"] * 4_000 + ["b"] * 2_000 + [f"r{i}" for i in range(800)]})
-    one, other = (draft_of_rows(table).columns()[0][0] for table in (few, many))
+    one, other = (draft_of_rows(table).columns(None, False)[0][0] for table in (few, many))
     assert one.categories == ("a", "b") and one.other == "a"  # the most common one
     assert other.categories == ("a", "b", "other") and other.other == "other"
 
