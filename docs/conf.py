@@ -147,6 +147,7 @@ def public_facts() -> str:
         facts = [
             limits,
             "digits are a code" * hint.code,
+            "codes of ICD-10 or ICD-9" * hint.diagnosis,
             *dict.fromkeys(each.name for each in hint.sets),
         ]
         cells = (entry, f"`{', '.join(names)}`", "; ".join(filter(None, facts)), hint.source)

@@ -7,6 +7,7 @@ hint, and noisy counts of the rows decide whether it fits.
 """
 
 import re
+import string
 import tomllib
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from tabsynth._typing import JsonObject
 
+LETTERS, DIGITS = string.ascii_uppercase, string.digits
 CATALOGUE = "catalogue: "  # before the name of an entry, in the sources of a schema
 THIS_YEAR, NO_ANSWER = "this year", "no answer"  # words of the file
 # Words of a name that say that a column holds something else than the rest of its name, such as an age group.
@@ -62,6 +64,8 @@ class Hint:
         The sets of texts of which the values may be.
     code : bool
         Whether digits are a code and no amount, so that its values are texts.
+    diagnosis : bool
+        Whether its values may be of one of the lists of codes of diagnoses.
     """
 
     name: str
@@ -70,6 +74,7 @@ class Hint:
     high: float | None = None
     sets: tuple[ValueSet, ...] = ()
     code: bool = False
+    diagnosis: bool = False
 
     @property
     def limits(self) -> tuple[float, float] | None:
@@ -86,8 +91,13 @@ class Catalogue:
         The names of columns by entry, as ``catalogue.toml`` lists them.
     """
 
-    def __init__(self, columns: Mapping[str, JsonObject], values: Mapping[str, JsonObject]) -> None:
-        self._columns, self._values = columns, values
+    def __init__(
+        self,
+        columns: Mapping[str, JsonObject],
+        values: Mapping[str, JsonObject],
+        codes: Mapping[str, JsonObject],
+    ) -> None:
+        self._columns, self._values, self._codes = columns, values, codes
         self.names: dict[str, list[str]] = {entry: columns[entry]["names"] for entry in columns}
 
     @cached_property
@@ -115,6 +125,22 @@ class Catalogue:
         """Return whether the name of a column says that its digits are a code, so that its values are texts."""
         hint = self.hint_of(name)
         return hint is not None and hint.code
+
+    def names_diagnosis(self, name: str) -> bool:
+        """Return whether the name of a column says that it may have codes of diagnoses."""
+        hint = self.hint_of(name)
+        return hint is not None and hint.diagnosis
+
+    def codes_of(self, code_list: str) -> tuple[str, ...]:
+        """Return the codes of a list, such as ICD-10, in their order."""
+        ranges = (text.partition("-") for text in self._codes[code_list]["ranges"].split())
+        return tuple(
+            f"{first.rstrip(DIGITS)}{number:0{len(first.lstrip(LETTERS))}}"
+            for first, _, last in ranges
+            for number in range(
+                int(first.lstrip(LETTERS)), int((last or first).lstrip(LETTERS)) + 1
+            )
+        )
 
     def hint(self, entry: str) -> Hint:
         """Return what an entry says."""
@@ -163,7 +189,7 @@ def catalogue() -> Catalogue:
     """Return the catalogue of the package."""
     text = Path(__file__).with_name("catalogue.toml").read_text("utf-8")
     tables = tomllib.loads(text)
-    return Catalogue(tables["columns"], tables["values"])
+    return Catalogue(tables["columns"], tables["values"], tables["codes"])
 
 
 def words_of(name: str) -> list[str]:

@@ -1,14 +1,15 @@
 """Drafts of columns of listed values."""
 
+import re
 from collections.abc import Collection, Iterator, Sequence
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tabsynth._validate import native, quote
-from tabsynth.drafting.catalogue import catalogue
+from tabsynth.drafting.catalogue import OTHERWISE, catalogue, words_of
 from tabsynth.drafting.formats import declared_categories
 from tabsynth.drafting.identifiers import FEW
 from tabsynth.drafting.source import DraftSource, LeftOut, with_public_facts
@@ -22,6 +23,7 @@ NEARLY_UNIQUE = 0.5  # distinct values for each row: of texts that a draft leave
 MOST_TEXTS = 2  # texts among numbers that may mean a missing value
 # What rare texts become in a draft: the first that is no null text.
 OTHER_TEXTS = ("other", "(other)", "<other>")
+_BAND = re.compile(r"(\D*)(0|[1-9]\d{0,8})(\D+)([1-9]\d{0,8})(\D*)")
 
 
 def draft_categorical(source: DraftSource) -> Column | None:
@@ -144,3 +146,25 @@ def other_texts() -> Iterator[str]:
     """Return texts for rare values, the first choice first; without end, because any of them may mean null."""
     yield from OTHER_TEXTS
     yield from (f"other {i}" for i in count(2))
+
+
+def completed_bands(name: str, texts: Collection[str]) -> list[str]:
+    """Return bands of whole numbers, such as 20-29 and [20-30), with those that complete them.
+
+    These are between them, and up to the limits that the catalogue has for the name of the column, such as 0 and 120 for an age
+    group. Other texts may be among them. None is returned where fewer than three are bands, or these are of several widths or forms.
+    """
+    bands = [match.groups() for match in map(_BAND.fullmatch, texts) if match is not None]
+    forms = {(before, between, after, int(b) - int(a)) for before, a, between, b, after in bands}
+    lows = sorted({int(a) for _, a, *_ in bands})
+    if len(lows) < 3 or len(forms) > 1:
+        return []
+    before, between, after, width = forms.pop()
+    step = min(high - low for low, high in pairwise(lows))
+    if step not in (width, width + 1) or any((low - lows[0]) % step for low in lows):
+        return []
+    low, high = lows[0], lows[-1]
+    hint = catalogue().hint_of(" ".join(w for w in words_of(name) if not OTHERWISE.fullmatch(w)))
+    if hint is not None and hint.limits is not None:
+        low, high = max(low % step, int(hint.limits[0])), max(high, int(hint.limits[1]) - width)
+    return [f"{before}{n}{between}{n + width}{after}" for n in range(low, high + 1, step)]

@@ -43,6 +43,8 @@ from tabsynth.drafting.budget import (
     DraftBudget,
     Noise,
 )
+from tabsynth.drafting.catalogue import catalogue
+from tabsynth.drafting.code_lists import FORMS_OF_CODES, CodesDraft, forms_of, list_of
 from tabsynth.drafting.formats import (
     FORMAT_NAMES,
     NULL,
@@ -80,6 +82,7 @@ from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact_of, new_n
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.privacy.noise import samplers
 from tabsynth.privacy.noise.counts import share_interval
+from tabsynth.schema.cells import base_dtype
 from tabsynth.schema.column import Column, is_supported
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 from tabsynth.tables.frames import declared_types, to_pandas
@@ -392,21 +395,30 @@ class _Draft:
         """
         mechanism = self._budget.mechanism(FORMATS_SHARE)
 
+        of_codes = [
+            name
+            for name in self._names
+            if base_dtype(self._dtypes[name]) == "text" and catalogue().names_diagnosis(name)
+        ]
+
         def questions(columns: Mapping[str, Distinct]) -> list[Question]:
-            return [
+            asked = [
                 Question(name, format_codes(column, name, self._nulls), len(FORMAT_NAMES))
                 for name, column in columns.items()
             ]
+            forms = {name: forms_of(columns[name]) for name in of_codes}
+            return asked + [Question(name, keys, FORMS_OF_CODES) for name, keys in forms.items()]
 
         purpose = f"schema: {FORMATS}"
         counts, std = self._release(purpose, mechanism, questions)
-        # A row has one format in each column, so all its weights are 1 / √columns.
-        rows = math.sqrt(len(self._names))
+        # A row has one answer to each question, so all its weights are 1 / √questions.
+        rows = math.sqrt(len(counts))
         clear = max(LEAST_CLEAR, FORMAT * std * rows)
         formats = {
             question.column: dict(zip(FORMAT_NAMES, (noisy * rows).tolist(), strict=True))
-            for question, noisy in counts
+            for question, noisy in counts[: len(self._names)]
         }
+        forms = {question.column: noisy * rows for question, noisy in counts[len(self._names) :]}
         if self.decimal is None:
             self.decimal = decimal_of(formats, clear)
         drafts = {}
@@ -420,8 +432,20 @@ class _Draft:
                 counted, limit = dict.fromkeys(counted, 0.0) | {most: counted_most}, LEAST_CLEAR
             numbers = without_marks(counted, self.decimal, limit)
             categories = self._ordered.get(name)
+            present = sum(if_clear(n, limit) for form, n in numbers.items() if form != NULL)
+            code_list = None if name not in forms else list_of(forms[name], present, limit)
             draft: ColumnDraft | str
-            if categories:
+            if code_list is not None:
+                draft = CodesDraft(
+                    name=name,
+                    dtype="str",
+                    nulls=counted[NULL] > clear,
+                    null_values=self._nulls,
+                    reason="",
+                    listed=frozenset(code_list.codes),
+                    code_list=code_list,
+                )
+            elif categories:
                 draft = OrderedDraft(
                     name=name,
                     dtype="category",
@@ -437,7 +461,7 @@ class _Draft:
                 continue
             if isinstance(draft, TextDraft):
                 draft.ordered = categories is not None
-            draft.rows = sum(if_clear(n, limit) for form, n in numbers.items() if form != NULL)
+            draft.rows = present
             clear_formats = sum(n > limit for form, n in counted.items() if form != NULL)
             draft.noise = std * rows * math.sqrt(clear_formats)
             for fact in ("nulls",) if categories else ("kind", "dtype", "nulls"):

@@ -14,7 +14,7 @@ import pandas as pd
 from tabsynth._typing import JsonObject
 from tabsynth._validate import MAX_TEXT, quote
 from tabsynth.drafting.catalogue import CATALOGUE
-from tabsynth.drafting.categories import other_texts
+from tabsynth.drafting.categories import completed_bands, other_texts
 from tabsynth.drafting.formats import Distinct
 from tabsynth.drafting.identifiers import identifying_categories
 from tabsynth.drafting.known_texts import KnownTexts
@@ -220,13 +220,15 @@ class TextDraft(ColumnDraft):
     The first in ``texts`` is the most common, for its round was the first and its sum the largest of that round. Rows with
     other values become a category of their own (``other``, if this does not mean null) if they are clearly any, else the
     most common one. ``ordered``: the column declares that its sorted texts are in their order. ``must_repeat``: texts look like
-    names of persons or free text, and are categories only if most rows have one that enough rows share.
+    names of persons or free text, and are categories only if most rows have one that enough rows share. ``listed``: texts that
+    are not asked for, because a public list has them.
     """
 
     reason: str  # why the column is left out, where no text is released
     texts: dict[str, float] = field(default_factory=dict)
     ordered: bool = False
     must_repeat: bool = False
+    listed: frozenset[str] = frozenset()
 
     @cached_property
     def known_texts(self) -> KnownTexts:
@@ -239,7 +241,7 @@ class TextDraft(ColumnDraft):
             return []
         missing = self._missing(column.values)
         values = column.values.map(str)
-        new = ~missing[:-1] & ~values.isin(self.texts).to_numpy()
+        new = ~missing[:-1] & ~values.isin({*self.texts, *self.listed}).to_numpy()
         places = np.append(np.where(new, self.known_texts.places(values), -1), -1)
         size = len(self.known_texts.texts)
         questions = [Question(self.name, places, size, about="texts of the catalogue")]
@@ -270,10 +272,12 @@ class TextDraft(ColumnDraft):
             self.texts |= {str(question.values[i]): float(sums[i]) for i in released}
 
     def end_rounds(self) -> None:
-        """See :meth:`ColumnDraft.end_rounds`: by texts of the catalogue."""
+        """See :meth:`ColumnDraft.end_rounds`: by texts of the catalogue, and bands of numbers."""
         self.texts |= dict.fromkeys(self.known_texts.completion(self.texts), 0.0)
         if (entry := self.known_texts.name_of(self.texts)) is not None:
             self.source("categories", CATALOGUE + entry)
+        bands = completed_bands(self.name, self.texts)
+        self.texts |= dict.fromkeys((text for text in bands if text not in self.texts), 0.0)
 
     def rest(self, column: Distinct) -> Question:
         """See :meth:`ColumnDraft.rest`."""

@@ -113,6 +113,17 @@ def test_signs_of_one_table_alone_are_asked_for(new: str) -> None:
         assert result.worst_move == pytest.approx(1, abs=1e-4)
 
 
+@pytest.mark.parametrize("new", ["E11", "I10.9", "428", "038", "no code", "NA"])
+def test_codes_of_diagnoses_that_one_table_alone_has(new: str) -> None:
+    """Forms of codes are counted in every row, and longer codes need a threshold."""
+    table = pd.DataFrame({"diagnosis": ["I10"] * 90 + ["E11.9"] * 30, "dx": ["250.83"] * 120})
+    more = pd.concat([table, pd.DataFrame({"diagnosis": [new], "dx": [new]})], ignore_index=True)
+    for one, other in ((table, more), (more, table)):
+        result = draft(one, other)
+        assert result.passes, result.first_difference
+        assert result.worst_move == pytest.approx(1, abs=1e-4)
+
+
 @pytest.mark.parametrize("new", ["n/a", "k. A.", "-999", "V57"])
 def test_codes_of_one_table_alone_are_not_released(new: str) -> None:
     """Texts among numbers and dates, of which one has a code of its own that many rows have."""

@@ -74,7 +74,9 @@ def test_facts_that_are_so_by_definition() -> None:
 def test_every_entry_is_complete() -> None:
     for name in ENTRIES.names:
         hint = ENTRIES.hint(name)
-        assert hint.source and (hint.sets or hint.code or hint.low is not None), name
+        assert hint.source and (hint.sets or hint.code or hint.diagnosis or hint.low is not None), (
+            name
+        )
         assert (hint.low is None) == (hint.high is None), name
         if hint.low is not None and hint.high is not None:
             assert hint.low < hint.high, name
