@@ -319,6 +319,11 @@ class LineDraft(ColumnDraft):
             "interval": [round(end, 4) for end in interval],
         }
 
+    @property
+    def hidden(self) -> float:
+        """Extend :attr:`ColumnDraft.hidden`: values beside the released ones have cells, unless these are all."""
+        return 0.0 if self._lists_values and not self.few else super().hidden
+
     def _note_of_unreleased(self, column: Column) -> str | None:
         """See :meth:`ColumnDraft._note_of_unreleased`."""
         if self.few:

@@ -55,8 +55,8 @@ def summarize(
     lines += [f"  {columns}: {note}" for note, columns in notes.items()]
     if hidden := released.get("hidden"):
         lines.append(
-            f"Up to about {hidden:.0%} of the rows of a column may be empty, beyond its bounds or of a rare value that this ε does"
-            " not release; they become another value."
+            f"In no column more than about {hidden:.0%} of the rows have a value that noise hides: an empty cell, or one beyond the"
+            " bounds or too rare. It becomes another value."
         )
     entries = group_names(
         (quote(c.name), c.source.removeprefix(CATALOGUE))

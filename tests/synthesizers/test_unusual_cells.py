@@ -131,6 +131,15 @@ def test_what_noise_hides_is_said(seed: int) -> None:
     beyond = (ages < column.low) | (ages > column.high)  # type: ignore[attr-defined]
     lost = beyond | (ages.isna() & (not column.nulls))
     assert lost.mean() <= hidden < 0.2
-    lines = [line for line in summarize(schema) if "may be empty" in line]
-    assert len(lines) == 1 and lines[0].startswith(f"Up to about {hidden:.0%} of the rows")
+    lines = [line for line in summarize(schema) if "noise hides" in line]
+    assert len(lines) == 1 and lines[0].startswith(f"In no column more than about {hidden:.0%} of the rows")
     assert "hidden" not in (drafted(table, mu=math.inf).released or {})
+
+
+def test_values_beside_released_ones_are_not_hidden() -> None:
+    """Half of the rows have one of three amounts, and the others amounts of their own, which cells represent."""
+    rng = np.random.default_rng(0)
+    amounts = rng.uniform(0, 100, 8_000).round(4)
+    amounts[:4_000] = rng.choice([12.5, 50.0, 75.25], 4_000)
+    table = pd.DataFrame({"amount": amounts, "sex": rng.choice(["f", "m"], 8_000)}).astype("str")
+    assert (drafted(table).released or {}).get("hidden", 0.0) < 0.05
