@@ -23,6 +23,7 @@ NEARLY_UNIQUE = 0.5  # distinct values for each row: of texts that a draft leave
 MOST_TEXTS = 2  # texts among numbers that may mean a missing value
 # What rare texts become in a draft: the first that is no null text.
 OTHER_TEXTS = ("other", "(other)", "<other>")
+MOST_BANDS = 1_000  # with those that complete them: of more, the column is of something else
 _BAND = re.compile(r"(\D*)(0|[1-9]\d{0,8})(\D+)([1-9]\d{0,8})(\D*)")
 
 
@@ -166,5 +167,8 @@ def completed_bands(name: str, texts: Collection[str]) -> list[str]:
     low, high = lows[0], lows[-1]
     hint = catalogue().hint_of(" ".join(w for w in words_of(name) if not OTHERWISE.fullmatch(w)))
     if hint is not None and hint.limits is not None:
-        low, high = max(low % step, int(hint.limits[0])), max(high, int(hint.limits[1]) - width)
+        low -= max(0, low - max(0, int(hint.limits[0]))) // step * step
+        high = max(high, int(hint.limits[1]) - width)
+    if (high - low) / step > MOST_BANDS:
+        return []
     return [f"{before}{n}{between}{n + width}{after}" for n in range(low, high + 1, step)]

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tabsynth.drafting.catalogue import CATALOGUE, catalogue
+from tabsynth.drafting.categories import other_texts
 from tabsynth.drafting.formats import Distinct
 from tabsynth.drafting.released_columns import Question, TextDraft
 from tabsynth.schema.hierarchical import Hierarchical
 
 ICD_10, ICD_9 = "ICD-10", "ICD-9"
-OTHER = "other"  # takes all values that are not in the list
 LEVELS = (1, 3)  # characters of a chapter and a category
 # Forms of values. A code with V is of ICD-9, where it is common, and so is E with 8 or 9, for codes without a dot.
 FORMS = {
@@ -45,7 +45,7 @@ def forms_of(column: Distinct) -> np.ndarray:
     """Return the form of each distinct value and of null, shape (m + 1,): its place in :data:`FORMS`, which is after the last for others."""
     patterns = list(FORMS.values())
     places = [
-        next((n for n, form in enumerate(patterns) if form.fullmatch(str(value).strip())), -1)
+        next((n for n, form in enumerate(patterns) if form.fullmatch(str(value).rstrip())), -1)
         for value in column.values
     ]
     return np.array([*places, -1]) % FORMS_OF_CODES
@@ -97,5 +97,7 @@ class CodesDraft(TextDraft):
     def column(self) -> Hierarchical:
         """See :meth:`ColumnDraft.column`."""
         self.source("codes", CATALOGUE + self.code_list.name)
-        codes = (*self.code_list.codes, *sorted({*self.texts} - {OTHER}), OTHER)
-        return Hierarchical(**self.facts, codes=codes, levels=LEVELS, shorten=True, other=OTHER)
+        other = next(text for text in other_texts() if text not in self.null_values)
+        public = [code for code in self.code_list.codes if code not in self.null_values]
+        codes = (*public, *sorted({*self.texts} - {other}), other)
+        return Hierarchical(**self.facts, codes=codes, levels=LEVELS, shorten=True, other=other)

@@ -60,11 +60,11 @@ from tabsynth.drafting.formats import (
 )
 from tabsynth.drafting.identifiers import reason_of_name
 from tabsynth.drafting.released_columns import (
-    AT_THIS_BUDGET,
     CLEAR,
     DECLARED_ROWS,
     FORMAT,
     LIMIT,
+    TOO_FEW_VALUES,
     ColumnDraft,
     OrderedDraft,
     Question,
@@ -267,7 +267,7 @@ def draft_on_ledger(
     if not columns:
         reasons = "; ".join(group_reasons(left_out))
         needed = f"at this budget a column needs about {math.ceil(draft.rows_needed):,}"
-        lacking = f" The table has no rows, or too few: {needed}." * (AT_THIS_BUDGET in reasons)
+        lacking = f" The table has no rows, or too few: {needed}." * (TOO_FEW_VALUES in reasons)
         raise InputError(
             f"The private draft could release no column ({reasons}).{lacking} Declare a schema, or raise epsilon=."
         )
@@ -433,13 +433,14 @@ class _Draft:
             numbers = without_marks(counted, self.decimal, limit)
             categories = self._ordered.get(name)
             present = sum(if_clear(n, limit) for form, n in numbers.items() if form != NULL)
-            code_list = None if name not in forms else list_of(forms[name], present, limit)
+            has_codes = name in forms and present > 0
+            code_list = list_of(forms[name], present, limit) if has_codes else None
             draft: ColumnDraft | str
             if code_list is not None:
                 draft = CodesDraft(
                     name=name,
                     dtype="str",
-                    nulls=counted[NULL] > clear,
+                    nulls=counted[NULL] > limit,
                     null_values=self._nulls,
                     reason="",
                     listed=frozenset(code_list.codes),

@@ -277,7 +277,7 @@ class TextDraft(ColumnDraft):
         if (entry := self.known_texts.name_of(self.texts)) is not None:
             self.source("categories", CATALOGUE + entry)
         bands = completed_bands(self.name, self.texts)
-        self.texts |= dict.fromkeys((text for text in bands if text not in self.texts), 0.0)
+        self.texts |= dict.fromkeys({*bands} - {*self.texts, *self.null_values}, 0.0)
 
     def rest(self, column: Distinct) -> Question:
         """See :meth:`ColumnDraft.rest`."""

@@ -309,7 +309,7 @@ class LineDraft(ColumnDraft):
 
     def note(self, column: Column) -> JsonObject | None:
         """Extend :meth:`ColumnDraft.note` by texts of which none was released."""
-        if not (self.words and self.nulls) or self.codes:
+        if not (self.words and self.nulls) or self.missing:
             return super().note(column)
         interval = share_interval(self.words, self.noise, self.rows, self.noise)
         return {

@@ -11,6 +11,7 @@ import pandas as pd
 from tabsynth.schema.categorical import Ordinal
 from tabsynth.schema.cells import base_dtype, texts_of
 from tabsynth.schema.column import Column
+from tabsynth.schema.hierarchical import Hierarchical
 from tabsynth.schema.missing import convert_values
 from tabsynth.schema.number_texts import numbers_of
 from tabsynth.schema.numeric import Numeric
@@ -80,6 +81,8 @@ def _conform_values(
     if isinstance(column, Ordinal) and column.value_type in ("int", "float"):
         return _nearest(column, values, numbers_of(values, nulls, decimal))
     texts = texts_of(values)
+    if isinstance(column, Hierarchical):
+        texts = column.convert(pd.Series(texts, dtype=object)).to_numpy(dtype=object)
     null_texts = frozenset(nulls)
     missing = values.isna().to_numpy() | np.array([t in null_texts for t in texts], dtype=bool)
     positions = column.positions

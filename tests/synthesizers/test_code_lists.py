@@ -9,9 +9,12 @@ from tabsynth.drafting.categories import completed_bands
 from tabsynth.drafting.code_lists import FORMS, forms_of, list_of
 from tabsynth.drafting.formats import distinct
 from tabsynth.drafting.private_schema import draft_private
+from tabsynth.errors import InputError
 from tabsynth.schema import Hierarchical
+from tabsynth.schema.conforming import conform
 
 ROWS = 6_000
+YEARS = [f"{year}-{year + 9}" for year in range(1901, 1981, 10)] + ["1991-2000"]
 
 
 def diagnoses(codes: list[str]) -> pd.DataFrame:
@@ -94,6 +97,38 @@ def test_codes_outside_of_the_list_are_counted() -> None:
     assert note["share"] == pytest.approx(0.25, abs=0.1)
 
 
+def test_a_fit_sees_longer_codes_as_those_of_the_list() -> None:
+    """What is fitted are categories, also of codes that are all longer, and of those with blanks behind."""
+    chapters = [f"{letter}{place}" for letter in "EIJ" for place in (10, 11, 12, 13)]
+    table = diagnoses([f"{code}.{place} " for code in chapters for place in range(9)])
+    table.loc[:9, "diagnosis"] = "no code"
+    schema = draft_private(table.astype("str"), 1.0, random_state=0)
+    column = schema["diagnosis"]
+    assert isinstance(column, Hierarchical)
+    fitted = conform(table.astype("str"), schema)["diagnosis"]
+    codes = {*column.codes}
+    assert fitted.tolist() == ["other"] * 10 + [
+        code if code in codes else code[:3] for code in table["diagnosis"][10:]
+    ]
+
+
+@pytest.mark.parametrize("null", ["999", "250", "other"])
+def test_a_code_of_the_list_that_means_null_is_no_category(null: str) -> None:
+    table = diagnoses(["428", "414.01", "786", "250.83", "V57", "038", "276", "E888"])
+    schema = draft_private(table.astype("str"), 1.0, random_state=0, null_values=[null])
+    column = schema["diagnosis"]
+    assert isinstance(column, Hierarchical)
+    assert null not in column.codes and len(column.codes) > 1_000 and column.other in column.codes
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_list_is_of_a_column_without_values(seed: int) -> None:
+    """With a public number of rows, noise of the forms decides nothing where all cells are empty."""
+    table = pd.DataFrame({"diagnosis": [""] * 500}).astype("str")
+    with pytest.raises(InputError, match="could release no column"):
+        draft_private(table, 1.0, random_state=seed, rows=500)
+
+
 def test_a_diagnosis_of_few_numbers_has_no_list() -> None:
     table = diagnoses(["0", "1"])
     assert draft_private(table.astype("str"), 1.0, random_state=0)["diagnosis"].dtype == "int64"
@@ -109,6 +144,8 @@ def test_a_diagnosis_of_few_numbers_has_no_list() -> None:
         ("wage", ["20-29", "30-44", "45-59"], []),
         ("wage", ["2020-01-02", "2020-01-03", "2020-01-04"], []),
         ("age_group", ["0-29", "30-59", "90-119"], ["60-89"]),
+        ("year", ["1981-1990", "2001-2010", "2011-2020"], YEARS),
+        ("wage", ["1-2", "2-3", "500000000-500000001"], []),
         ("age_group", ["60-79", "80-99", "20-39"], ["0-19", "40-59", "100-119"]),
     ],
 )

@@ -15,6 +15,7 @@ from tabsynth.drafting.released_columns import TextDraft
 from tabsynth.drafting.released_lines import ELSEWHERE, WORD
 from tabsynth.drafting.released_numbers import NumberDraft, draft_of
 from tabsynth.drafting.summary import summarize
+from tabsynth.errors import InputError
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema.schema import Schema
 
@@ -132,7 +133,9 @@ def test_what_noise_hides_is_said(seed: int) -> None:
     lost = beyond | (ages.isna() & (not column.nulls))
     assert lost.mean() <= hidden < 0.2
     lines = [line for line in summarize(schema) if "noise hides" in line]
-    assert len(lines) == 1 and lines[0].startswith(f"In no column more than about {hidden:.0%} of the rows")
+    assert len(lines) == 1 and lines[0].startswith(
+        f"In no column more than about {hidden:.0%} of the rows"
+    )
     assert "hidden" not in (drafted(table, mu=math.inf).released or {})
 
 
@@ -143,3 +146,25 @@ def test_values_beside_released_ones_are_not_hidden() -> None:
     amounts[:4_000] = rng.choice([12.5, 50.0, 75.25], 4_000)
     table = pd.DataFrame({"amount": amounts, "sex": rng.choice(["f", "m"], 8_000)}).astype("str")
     assert (drafted(table).released or {}).get("hidden", 0.0) < 0.05
+
+
+def test_texts_that_a_column_of_whole_numbers_cannot_hold_are_said_to_be_missing() -> None:
+    """Days of eight digits are numbers, and have no place for a text that was released."""
+    days = pd.Series(np.datetime64("2015-01-01") + RNG.integers(0, 2_000, ROWS))
+    table = pd.DataFrame(
+        {"day": with_code(days.dt.strftime("%Y%m%d").to_numpy(), "not known", 0.1)}
+    )
+    schema = drafted(table, mu=1.0)
+    column = schema["day"]
+    assert column.kind == "date" and column.nulls and not column.missing
+    note = (schema.released or {})["notes"]["day"]
+    assert "texts in place of values become missing" in note["note"]
+    assert note["share"] == pytest.approx(0.1, abs=0.03)
+
+
+def test_a_table_of_many_rare_texts_has_rows_enough() -> None:
+    """What its values lack are rows of each, and the error does not say that the table has too few."""
+    table = pd.DataFrame({"place": [f"somewhere {'x' * (i % 900)}" for i in range(ROWS)]})
+    with pytest.raises(InputError, match="no value has enough rows") as error:
+        drafted(table)
+    assert "too few" not in str(error.value)
