@@ -165,7 +165,7 @@ class ColumnDraft:
     def note(self, column: Column) -> JsonObject | None:
         """Return what a person must know of a column that is kept: a clause, the share of rows with a value that it is about, and its interval."""
         unreleased, all_rows = self.unreleased, max(1.0, self.rows)
-        if has_one_value(column) and unreleased.most > FEW_HIDDEN * self.rows:
+        if has_one_value(column) and self.may_hide_values:
             note = f"one value is kept; so many {OF_VALUES} have others at most"
             return {"note": note, "share": round(min(1.0, unreleased.most / all_rows), 2)}
         note_of_unreleased = self._note_of_unreleased(column)
@@ -177,6 +177,11 @@ class ColumnDraft:
             "share": round(min(1.0, unreleased.rows / all_rows), 4),
             "interval": [round(end, 4) for end in unreleased.share],
         }
+
+    @property
+    def may_hide_values(self) -> bool:
+        """True if more than few rows may have a value that was not released."""
+        return self.unreleased.most > FEW_HIDDEN * self.rows
 
     @property
     def hidden(self) -> float:

@@ -385,7 +385,9 @@ class LineDraft(ColumnDraft):
         uncovered, noise = self.unreleased.rows, ALL * self.unreleased.noise
         different, noise_of_different = self._different
         upper = FEW + ALL * noise_of_different
-        if different <= FEW + noise_of_different / 2 and upper <= FEW_SHARE * self.rows:
+        # Other values are few, too, if clearly several rows share each.
+        most = max(FEW + noise_of_different / 2, len(self.values) + uncovered / 2)
+        if different <= most and upper <= FEW_SHARE * self.rows:
             return uncovered <= MOST_OTHERS * self.rows
         return uncovered <= noise <= MOST_OTHERS * self.rows
 

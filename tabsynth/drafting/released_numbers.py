@@ -231,6 +231,9 @@ class NumberDraft(LineDraft):
         if listed and not is_text:
             values = [int(v) if is_whole else float(v) for v in listed]
             return Ordinal(**facts, categories=tuple(values), other=values[0])
+        if is_whole and low == high and low in (0, 1) and self.may_hide_values:
+            self.source("bounds", f"{CATALOGUE}flag")
+            facts, low, high = facts | {"source": f"{CATALOGUE}flag"}, 0, 1
         meaningful = not {str(low), str(high)} & {*self.null_values}
         if is_whole and high - low == 1 and meaningful and not is_text:
             # A rare one of two codes is no end.

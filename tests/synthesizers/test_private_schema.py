@@ -47,7 +47,9 @@ def patients(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
             "bmi": rng.normal(27, 4, rows).round(1).astype(str),
             "admitted": day.strftime("%Y-%m-%d"),
             "smoker": rng.choice(["yes", "no", "NA"], rows, p=[0.2, 0.5, 0.3]),
-            "diagnosis": rng.choice(["E11", "I10", "J45", "Q99"], rows, p=[0.4, 0.4, 0.199, 0.001]),
+            "diagnosis": rng.choice(
+                ["E11", "I10", "J45", "Q99.8"], rows, p=[0.4, 0.4, 0.199, 0.001]
+            ),
         }
     ).replace("NA", None)
 
@@ -150,7 +152,7 @@ def test_what_is_released_describes_the_table() -> None:
         "bmi": "numeric",
         "admitted": "date",
         "smoker": "categorical",
-        "diagnosis": "categorical",
+        "diagnosis": "hierarchy",
     }
     assert set(schema["sex"].categories) == {"f", "m"}  # all others are not clearly more than none
     age, bmi = schema["age"], schema["bmi"]
@@ -161,7 +163,7 @@ def test_what_is_released_describes_the_table() -> None:
     for end, real in zip(ends, (days.min(), days.max()), strict=True):
         assert abs(end - pd.Timestamp(real)) < pd.Timedelta("35 days")
     assert schema["smoker"].nulls and not schema["sex"].nulls
-    assert "Q99" not in schema["diagnosis"].categories  # four rows
+    assert "Q99.8" not in schema["diagnosis"].categories  # four rows
     assert schema.names_left_out == ("mrn", "contact", "remark")
 
 
@@ -525,8 +527,9 @@ def test_a_schema_states_which_release_each_fact_is_from() -> None:
     purposes = {item["purpose"] for item in schema.released["mechanisms"]}
     facts = schema.released["facts"]
     assert set(facts) == set(schema.names)
-    assert schema["sex"].source == "catalogue: f, m" and schema["diagnosis"].source is None
-    purposes |= {"catalogue: f, m", "catalogue: no, yes"}
+    sources = {name: schema[name].source for name in ("sex", "diagnosis", "age")}
+    assert sources == {"sex": "catalogue: f, m", "diagnosis": "catalogue: ICD-10", "age": None}
+    purposes |= {"catalogue: f, m", "catalogue: no, yes", "catalogue: ICD-10"}
     assert all(set(sources) <= purposes for column in facts.values() for sources in column.values())
     assert "schema: values of columns, round 1" in facts["sex"]["categories"]
     assert facts["age"]["kind"] == ["schema: formats of columns"] and facts["age"]["bounds"]

@@ -11,7 +11,7 @@ from tabsynth.design import NO_DESIGN
 from tabsynth.drafting import private_schema
 from tabsynth.drafting.formats import DECIMALS, FORMAT_NAMES, SHORT, WHOLE
 from tabsynth.drafting.private_schema import draft_on_ledger
-from tabsynth.drafting.released_columns import TextDraft
+from tabsynth.drafting.released_columns import Question, Rest, TextDraft
 from tabsynth.drafting.released_lines import ELSEWHERE, WORD
 from tabsynth.drafting.released_numbers import NumberDraft, draft_of
 from tabsynth.drafting.summary import summarize
@@ -168,3 +168,29 @@ def test_a_table_of_many_rare_texts_has_rows_enough() -> None:
     with pytest.raises(InputError, match="no value has enough rows") as error:
         drafted(table)
     assert "too few" not in str(error.value)
+
+
+@pytest.mark.parametrize(("may_hide", "kind"), [(400.0, "categorical"), (80.0, "numeric")])
+def test_a_zero_that_may_hide_ones_is_a_flag(may_hide: float, kind: str) -> None:
+    """A 0/1 column of which only the zeros are clear, with up to so many other values in a thousand rows."""
+    formats = dict.fromkeys(FORMAT_NAMES, 0.0) | {WHOLE: 1_000.0}
+    draft = draft_of("event5", "int64", formats, 40.0, (), None)
+    assert isinstance(draft, NumberDraft)
+    draft.rows, draft.unreleased = 1_000.0, Rest(0.0, may_hide / 2, may_hide, False)
+    column = draft.between(0.0, 0.0, (), ())
+    assert not isinstance(column, str) and column.kind == kind
+    assert column.cells == (2 if kind == "categorical" else 1)
+    assert (column.source == "catalogue: flag") == (kind == "categorical")
+
+
+@pytest.mark.parametrize(("rows", "few"), [(300.0, True), (30.0, False)])
+def test_values_that_several_rows_share_are_few(rows: float, few: bool) -> None:
+    """Of six listed values and about a hundred different ones: 300 other rows share them, 30 do not."""
+    formats = dict.fromkeys(FORMAT_NAMES, 0.0) | {WHOLE: 2_700.0}
+    draft = draft_of("population", "int64", formats, 40.0, (), None)
+    assert isinstance(draft, NumberDraft)
+    draft.rows, draft.unreleased = 2_700.0, Rest(rows, 10.0, rows + 20, True)
+    draft.covers_all, draft.values = False, {15e3, 25e3, 45e3, 125e3, 175e3, 250e3}
+    sums = np.array([110.0])
+    draft.learn(Question("population", np.zeros(0), 1, about="different"), sums, 40.0, sums > 0, "")
+    assert draft.few == few

@@ -551,7 +551,7 @@ ZERO_RATE = 0.3  # the highest learning rate of these steps, as a share of the o
 # Share of a time limit for the other steps, where the schema declares impossible rows.
 COUNTS_TIME = 0.7
 # The fit goes on so many times the steps to the noise level, and at least ``FURTHER_STEPS``; 0 of both end it there.
-CONTINUATION, FURTHER_STEPS = 3.0, 150
+CONTINUATION, FURTHER_STEPS = 3.0, 40
 WARM_UP = 100  # steps in which the learning rate grows
 # The weight of the mean entropy of the components in the loss falls linearly to 0 with the last step, and is up to twice as
 # large past the noise level. Where counts show less than ``CLEAR_DEPENDENCE`` it is smaller, down to ``MIN_ENTROPY``.
