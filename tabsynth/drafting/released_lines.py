@@ -183,8 +183,11 @@ class LineDraft(ColumnDraft):
             self.listed = completed if len(completed) <= FEW else self.listed
 
     def rest(self, column: Distinct) -> Question | None:
-        """See :meth:`ColumnDraft.rest`: rows with other values than a few that were released, or else beyond the ends."""
-        missing, points = self._points(column)
+        """See :meth:`ColumnDraft.rest`: rows with other values than a few that were released, or else beyond the ends.
+
+        Nulls, and texts with no place on the line, are among them where the column has none.
+        """
+        _, points = self._points(column)
         if self._lists_values:
             released = np.isin(points, self.listed)
         elif self._bounds is not None:
@@ -194,8 +197,9 @@ class LineDraft(ColumnDraft):
             released = (points >= self.limits[0]) & (points < self.limits[1])
         else:
             return None
-        unknown = np.isnan(points) & ~(missing & (not self.nulls))
-        return Question(self.name, np.where(unknown | released, -1, 0), 1, about="rest")
+        released |= np.isnan(points) & self.nulls
+        released[:-1] |= column.values.isin(self.missing).to_numpy()
+        return Question(self.name, np.where(released, -1, 0), 1, about="rest")
 
     @property
     def _asks_values(self) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from tabsynth import MargNet
 from tabsynth.design import NO_DESIGN
 from tabsynth.drafting import private_schema
-from tabsynth.drafting.formats import DECIMALS, FORMAT_NAMES, SHORT, WHOLE
+from tabsynth.drafting.formats import DECIMALS, FORMAT_NAMES, SHORT, WHOLE, distinct
 from tabsynth.drafting.private_schema import draft_on_ledger
 from tabsynth.drafting.released_columns import Question, Rest, TextDraft
 from tabsynth.drafting.released_lines import ELSEWHERE, WORD
@@ -194,3 +194,26 @@ def test_values_that_several_rows_share_are_few(rows: float, few: bool) -> None:
     sums = np.array([110.0])
     draft.learn(Question("population", np.zeros(0), 1, about="different"), sums, 40.0, sums > 0, "")
     assert draft.few == few
+
+
+@pytest.mark.parametrize(
+    ("nulls", "codes", "lost"),
+    [
+        (False, set(), {"", "500", "k. A.", None}),
+        (False, {"k. A."}, {"", "500", None}),
+        (True, set(), {"500"}),
+    ],
+)
+def test_texts_that_become_a_number_are_counted(
+    nulls: bool, codes: set[str], lost: set[str | None]
+) -> None:
+    """Where a column has no nulls, a text that was not released becomes the least value, as an empty cell does."""
+    formats = dict.fromkeys(FORMAT_NAMES, 0.0) | {WHOLE: 900.0}
+    draft = draft_of("age", "str", formats, 10.0, ("",), None)
+    assert isinstance(draft, NumberDraft)
+    draft.nulls, draft.codes = nulls, codes
+    column = distinct(pd.Series(["", "3", "500", "k. A."]))
+    rest = draft.rest(column)
+    assert rest is not None
+    values = [*column.values, None]
+    assert {v for v, key in zip(values, rest.keys, strict=True) if key == 0} == lost
