@@ -15,11 +15,11 @@ from tabsynth.schema.column import Column
 from tabsynth.tables.frames import UNNAMED
 
 NAMED = "its name is that of an identifier"
-ROW_NAMES = "it is a first column without a name, as R writes row names"
+ROW_NAMES = "it holds names of rows, as R writes them"
 LOOK_LIKE_IDENTIFIERS = "its values look like identifiers"
 RECORD_NUMBERS = "nearly all of its whole numbers differ, as record numbers do"
-# Reasons of private drafts for columns that may say which rows are of one person.
-IDENTIFIERS = frozenset({NAMED, LOOK_LIKE_IDENTIFIERS, RECORD_NUMBERS})
+# Reasons of private drafts for columns that may say which rows are of one person: not of numbers of which nearly all differ.
+IDENTIFIERS = frozenset({NAMED, LOOK_LIKE_IDENTIFIERS})
 ALL_DIFFERENT = 0.98  # of the rows: different whole numbers, as record numbers are
 MOST_NOISE = (
     0.08  # of the rows: by so much noise may make up for different numbers that are missing
@@ -111,7 +111,7 @@ def named_for_one(name: str) -> bool:
 
 def reason_of_name(name: str) -> str | None:
     """Return why a column is left out by its name alone, in a clause; None if it is not."""
-    if name == UNNAMED:
+    if name == UNNAMED or "".join(words_of(name)) in ("rowname", "rownames"):
         return ROW_NAMES
     return NAMED if named_for_one(name) else None
 

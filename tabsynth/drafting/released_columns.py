@@ -23,6 +23,7 @@ from tabsynth.schema.column import Column
 
 MOST_CATEGORIES = 4_000
 CLEAR = 3.5  # standard deviations of its noise: a sum above is taken to be of rows
+LIKELY = 1.5  # the same, of values that were not released, for a category of their own
 FORMAT = 4.0  # the same, of formats
 LIMIT = 2.0  # standard deviations of noise above a sum: a number of rows that is unlikely to be exceeded
 AT_THIS_BUDGET = "to be released at this budget"  # ends each reason that a larger budget may change
@@ -81,6 +82,11 @@ class Rest:
     most: float
     clear: bool
     share: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def is_likely(self) -> bool:
+        """True if there are likely to be such rows."""
+        return self.clear or self.rows > LIKELY * self.noise
 
 
 @dataclass(eq=False, kw_only=True)
@@ -169,7 +175,7 @@ class ColumnDraft:
             note = f"one value is kept; so many {OF_VALUES} have others at most"
             return {"note": note, "share": round(min(1.0, unreleased.most / all_rows), 2)}
         note_of_unreleased = self._note_of_unreleased(column)
-        is_large = unreleased.clear and unreleased.rows > TOLD * self.rows
+        is_large = unreleased.is_likely and unreleased.rows > TOLD * self.rows
         if note_of_unreleased is None or not is_large:
             return None
         return {
@@ -223,7 +229,7 @@ class TextDraft(ColumnDraft):
     """Texts that enough rows have become categories, and so do texts of the catalogue that complete them.
 
     The first in ``texts`` is the most common, for its round was the first and its sum the largest of that round. Rows with
-    other values become a category of their own (``other``, if this does not mean null) if they are clearly any, else the
+    other values become a category of their own (``other``, if this does not mean null) if there are likely to be any, else the
     most common one. ``ordered``: the column declares that its sorted texts are in their order. ``must_repeat``: texts look like
     names of persons or free text, and are categories only if most rows have one that enough rows share. ``listed``: texts that
     are not asked for, because a public list has them.
@@ -234,6 +240,7 @@ class TextDraft(ColumnDraft):
     ordered: bool = False
     must_repeat: bool = False
     listed: frozenset[str] = frozenset()
+    _first_round: str = ""
 
     @cached_property
     def known_texts(self) -> KnownTexts:
@@ -265,8 +272,10 @@ class TextDraft(ColumnDraft):
         """See :meth:`ColumnDraft.learn`."""
         if question.about == "texts of the catalogue":
             self.source("categories", purpose)
-            for text in self.known_texts.learn(sums, std, self.texts):
-                self.texts[text] = float(sums[self.known_texts.texts.index(text)])
+            found = self.known_texts.learn(sums, std, self.texts)
+            self._take(
+                {text: float(sums[self.known_texts.texts.index(text)]) for text in found}, purpose
+            )
         elif question.values is None:
             self.source("nulls", purpose)
             self.nulls = bool(clear[0])
@@ -274,7 +283,15 @@ class TextDraft(ColumnDraft):
             self.source("categories", purpose)
             largest = sorted(np.flatnonzero(clear).tolist(), key=lambda i: -sums[i])
             released = largest[: MOST_CATEGORIES - len(self.texts)]
-            self.texts |= {str(question.values[i]): float(sums[i]) for i in released}
+            self._take({str(question.values[i]): float(sums[i]) for i in released}, purpose)
+
+    def _take(self, sums: dict[str, float], purpose: str) -> None:
+        """Take texts with their sums; those of the first round in the order of these."""
+        if not self.texts:
+            self._first_round = purpose
+        self.texts |= sums
+        if purpose == self._first_round:
+            self.texts = dict(sorted(self.texts.items(), key=lambda text: -text[1]))
 
     def end_rounds(self) -> None:
         """See :meth:`ColumnDraft.end_rounds`: by texts of the catalogue, and bands of numbers."""
@@ -290,11 +307,6 @@ class TextDraft(ColumnDraft):
         released = np.append(values.isin(self.texts).to_numpy(), False) | (missing & self.nulls)
         return Question(self.name, np.where(released, -1, 0), 1, about="rest")
 
-    @property
-    def hidden(self) -> float:
-        """Extend :attr:`ColumnDraft.hidden`: rows that clearly have other values keep a category of their own."""
-        return 0.0 if self.unreleased.clear else super().hidden
-
     def learn_rest(self, remaining: Rest, purpose: str) -> None:
         """See :meth:`ColumnDraft.learn_rest`."""
         super().learn_rest(remaining, purpose)
@@ -303,8 +315,10 @@ class TextDraft(ColumnDraft):
     def column(self) -> Column | str:
         """See :meth:`ColumnDraft.column`."""
         other = next(text for text in other_texts() if text not in self.null_values)
-        texts = set(self.texts) | ({other} if self.unreleased.clear else set())
-        many_others = self.unreleased.rows > FEW_REPEAT * self.rows
+        rest = self.unreleased
+        has_others = rest.is_likely if len(self.texts) > 1 else rest.clear
+        texts = {*self.texts, other} if has_others else {*self.texts}
+        many_others = rest.rows > FEW_REPEAT * self.rows
         if not texts - {other} or (self.must_repeat and many_others):
             return self.reason
         if (reason := identifying_categories(self.name, [*texts], other)) is not None:

@@ -17,6 +17,7 @@ from tabsynth.drafting.released_numbers import NumberDraft, draft_of
 from tabsynth.drafting.summary import summarize
 from tabsynth.errors import InputError
 from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.schema import Schema
 
 ROWS = 4_000
@@ -217,3 +218,47 @@ def test_texts_that_become_a_number_are_counted(
     assert rest is not None
     values = [*column.values, None]
     assert {v for v, key in zip(values, rest.keys, strict=True) if key == 0} == lost
+
+
+def rest_of(rows: float, noise: float = 20.0) -> Rest:
+    """Rows with other values, of a thousand."""
+    return Rest(rows, noise, rows + 2 * noise, rows > 3.5 * noise, (0.0, 1.0))
+
+
+@pytest.mark.parametrize(("rows", "other"), [(40.0, "other"), (0.0, "usual")])
+def test_rare_texts_have_a_category_of_their_own_if_there_are_likely_any(
+    rows: float, other: str
+) -> None:
+    """Of a catalogue's text that a round releases beside a more common one, the latter is the most common."""
+    draft = TextDraft(name="x", dtype="str", nulls=False, null_values=(), reason="", rows=1_000.0)
+    known = draft.known_texts.texts
+    sums = np.where(np.array(known) == "yes", 300.0, 0.0)
+    question = Question("x", np.zeros(0), len(known), about="texts of the catalogue")
+    draft.learn(question, sums, 10.0, sums > 100, "round 1")
+    several = Question("x", np.zeros(0), 2, values=["usual", "rare"])
+    draft.learn(several, np.array([500.0, 1.0]), 10.0, np.array([True, False]), "round 1")
+    draft.learn_rest(rest_of(rows), "rest")
+    column = draft.column()
+    assert isinstance(column, Categorical) and column.other == other
+    assert {*column.categories} - {"other"} == {"usual", "yes"}
+
+
+def test_rows_that_become_other_are_among_the_hidden() -> None:
+    draft = TextDraft(name="x", dtype="str", nulls=False, null_values=(), reason="", rows=1_000.0)
+    draft.learn_rest(rest_of(150.0), "rest")
+    assert draft.hidden == pytest.approx(0.19)
+
+
+def test_the_unit_that_is_proposed_repeats() -> None:
+    """Not a number of the row, which differs in nearly all."""
+    table = pd.DataFrame(
+        {
+            "rownames": range(1, 1_001),
+            "id": np.arange(1_000) // 2,
+            "record": 7 + 3 * np.arange(1_000),
+        }
+    )
+    table["sex"] = RNG.choice(["f", "m"], 1_000)
+    schema = drafted(table, mu=1.0)
+    assert {*schema.names_left_out} == {"rownames", "id", "record"}
+    assert "unit='id'" in "\n".join(summarize(schema))
