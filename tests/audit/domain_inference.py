@@ -27,7 +27,7 @@ from tabsynth.auditing.lower_bounds import (
 )
 from tabsynth.auditing.outcomes import REFUTED, AuditResult, decide_verdict
 from tabsynth.drafting.private_schema import INFERRED, draft_private
-from tabsynth.errors import InputError
+from tabsynth.errors import DraftWarning, InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import THRESHOLD_SHARE
 from tabsynth.schema.column import Column
@@ -113,6 +113,12 @@ QUESTIONS: dict[str, Question] = {
         record=_column(["12%"]),
         yes=_released(lambda column: getattr(column, "format", None) is not None),
     ),
+    "text": Question(
+        text="is this text in place of a number in the table?",
+        others=_column([str(i % 50) for i in range(200)]),
+        record=_column(["declined"]),
+        yes=_released(lambda column: "declined" in column.missing),
+    ),
     "repeats": Question(
         text="does this record number repeat in the table?",
         others=_column([str(10_000 + 7 * i) for i in range(1_000)]),
@@ -184,6 +190,7 @@ def drafted(table: pd.DataFrame, epsilon: float, delta: float) -> Schema | None:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", INFERRED)  # the tables are made for the audit
+            warnings.simplefilter("ignore", DraftWarning)
             return draft_private(table, epsilon, delta)
     except InputError:
         return None
