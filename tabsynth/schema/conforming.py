@@ -81,10 +81,11 @@ def _conform_values(
     if isinstance(column, Ordinal) and column.value_type in ("int", "float"):
         return _nearest(column, values, numbers_of(values, nulls, decimal))
     texts = texts_of(values)
-    if isinstance(column, Hierarchical):
-        texts = column.convert(pd.Series(texts, dtype=object)).to_numpy(dtype=object)
     null_texts = frozenset(nulls)
     missing = values.isna().to_numpy() | np.array([t in null_texts for t in texts], dtype=bool)
+    if isinstance(column, Hierarchical):
+        present = pd.Series(texts, dtype=object).mask(missing, column.other)
+        texts = column.convert(present).to_numpy(dtype=object)
     positions = column.positions
     if column.value_type == "int":
         texts = numbers_of(values, nulls, decimal).astype(object)

@@ -112,6 +112,18 @@ def test_a_fit_sees_longer_codes_as_those_of_the_list() -> None:
     ]
 
 
+@pytest.mark.parametrize("cell", [None, "", "half \ud800", "E11\ud800", "x" * 20_000, b"E11", 3.5])
+def test_a_fit_takes_any_cell_of_a_column_of_codes(cell: object) -> None:
+    """One row with an odd cell, or an empty one where no nulls were released, refuses nothing."""
+    table = diagnoses(["I10", "E11.9", "J18.9"]).astype(object)
+    table.loc[0, "diagnosis"] = cell
+    schema = draft_private(table, 1.0, random_state=0)
+    column = schema["diagnosis"]
+    assert isinstance(column, Hierarchical) and not column.nulls
+    fitted = conform(table, schema)["diagnosis"]
+    assert fitted[0] in ("other", "E11") and {*fitted[1:]} <= {*column.codes}
+
+
 @pytest.mark.parametrize("null", ["999", "250", "other"])
 def test_a_code_of_the_list_that_means_null_is_no_category(null: str) -> None:
     table = diagnoses(["428", "414.01", "786", "250.83", "V57", "038", "276", "E888"])

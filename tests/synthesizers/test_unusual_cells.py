@@ -262,3 +262,16 @@ def test_the_unit_that_is_proposed_repeats() -> None:
     schema = drafted(table, mu=1.0)
     assert {*schema.names_left_out} == {"rownames", "id", "record"}
     assert "unit='id'" in "\n".join(summarize(schema))
+
+
+@pytest.mark.parametrize(("code", "missing"), [(10**16, {str(10**16)}), (2**63, set())])
+def test_whole_numbers_far_from_all_others_are_written_as_such(
+    code: int, missing: set[str]
+) -> None:
+    """Those that no column of whole numbers could hold are no reason for missing."""
+    formats = dict.fromkeys(FORMAT_NAMES, 0.0) | {WHOLE: 1_000.0}
+    draft = draft_of("age", "int64", formats, 40.0, (), None)
+    assert isinstance(draft, NumberDraft)
+    draft.rows = 1_000.0
+    column = draft.between(0.0, 90.0, (), (float(code),))
+    assert not isinstance(column, str) and {*column.missing} == missing
