@@ -225,6 +225,7 @@ class NumberDraft(LineDraft):
             limits = np.iinfo("int64")
             low, high = (int(min(max(end, limits.min), limits.max)) for end in (low, high))
             breaks = [int(b) for b in breaks]
+            far = [int(value) for value in far if limits.min <= value < limits.max]
         has_sign = self.format is not None and step is not None
         is_text = has_sign or bool(self.missing)
         if self.nearly_unique and not is_text:

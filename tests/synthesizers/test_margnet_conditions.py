@@ -207,7 +207,8 @@ def test_impossible_rows_have_their_part_of_a_time_limit(
     measured = Measurements(singles, 600.0, Resolution.by_value(layout.sizes))
     config, rng = MargNetConfig(components=20, hidden=(8,)), torch.Generator().manual_seed(0)
     fit = MargNetFit(layout, config, measured, rng, zeros=TableEncoder(ZEROS).zeros)
-    assert fit.fit(TrainingMonitor(deadline=100.0)) == len(fit.errors) < 75 and len(taken) > 20
+    steps = fit.fit(TrainingMonitor(deadline=100.0))
+    assert 0 < len(fit.errors) <= steps < 75 and len(taken) > 20
     monkeypatch.undo()
     with caplog.at_level("WARNING"):
         net(ZEROS, random_state=0, time_limit=1e-9).fit(table[allowed(table)])
