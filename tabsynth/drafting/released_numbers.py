@@ -63,7 +63,6 @@ NUMERIC = (
     0.95  # of the rows with a value but for words among them: numbers, for a column of numbers
 )
 MOST_WORDS = 0.5  # of the rows: words that may stand among numbers or dates in place of a value
-TOO_LARGE = 2.0**63  # for a whole number of a table
 HEAPS = (1000, 100, 10, 5)  # steps whose multiples people may prefer
 TIMES = 4.7  # standard deviations of its noise, as FORMAT, of formats of dates and times, which are many
 FAR = (
@@ -244,8 +243,7 @@ class NumberDraft(LineDraft):
                 **facts, categories=(low, high), other=high if point >= high else low
             )
         steps = 0 if step is None else round((high - low) / step) + 1
-        far = [value for value in far if not (has_sign or (is_whole and abs(value) >= TOO_LARGE))]
-        texts = [str(int(value)) if is_whole else number_text(value) for value in far]
+        texts = [number_text(value) for value in far if not has_sign]
         if is_text:
             facts |= {"dtype": "str", "format": with_mark(self.format or "{}", self.decimal)}
         return Numeric(
