@@ -38,7 +38,7 @@ def test_two_commands_make_a_private_table_of_a_messy_file(table, tmp_path):
         assert kinds[name] == "numeric" and pd.api.types.is_numeric_dtype(made[name]), name
     for name in ("cost_care", "cost_total"):
         assert kinds[name] == "numeric"
-        assert made[name].str.fullmatch(r"-?\d+\.\d\d €").all(), name
+        assert made[name].str.fullmatch(r"-?\d+,\d\d €").all(), name
     assert (
         kinds["admit"] == "datetime"
         and pd.to_datetime(made["admit"]).dt.year.isin([2023, 2024]).all()
