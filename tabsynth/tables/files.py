@@ -450,10 +450,14 @@ def _write_texts(table: pd.DataFrame, path: Path, compression: str, sep: str, de
 
 
 def _with_mark(values: pd.Series, decimal: str) -> pd.Series:
-    """Return a column with its reals as texts with another decimal mark."""
+    """Return a column with its reals as texts with another decimal mark; all have two decimals where some have, and none has more."""
+    if not isinstance(values.dtype, pd.CategoricalDtype) and values.dtype.kind not in "fO":
+        return values
+    cells = values.astype(object)
+    decimals = {len(str(v).partition(".")[2]) for v in cells.dropna() if isinstance(v, float)}
+    form = "{:.2f}" if decimals == {1, 2} else "{}"
 
     def with_mark(value: object) -> object:
-        return str(value).replace(".", decimal) if isinstance(value, float) else value
+        return form.format(value).replace(".", decimal) if isinstance(value, float) else value
 
-    reals = isinstance(values.dtype, pd.CategoricalDtype) or values.dtype.kind in "fO"
-    return values.astype(object).map(with_mark, na_action="ignore") if reals else values
+    return cells.map(with_mark, na_action="ignore")

@@ -491,6 +491,27 @@ def test_the_decimal_mark_of_the_schema_and_of_the_option(tmp_path: Path) -> Non
         read_table(tmp_path / "t.csv", schema, decimal=".")
 
 
+def test_numbers_have_the_decimals_of_the_others_beside_a_comma(tmp_path: Path) -> None:
+    """Amounts have two; more than two look like thousands, and one of three decimals pads no other."""
+    table = pd.DataFrame(
+        {
+            "amount": [0.0, 12.0, -25.5, 1312.25],
+            "listed": pd.Categorical([1.25, 2.0, 2.0, None]),
+            "mixed": ["k.A.", 2.5, None, 7.25],
+            "whole": [1.0, 2.0, None, 3.0],
+            "three": [0.125, 0.5, 2.0, 1.25],
+            "small": [1e-05, 0.5, 0.25, float("inf")],
+        }
+    )
+    write_table(table, tmp_path / "t.csv", decimal=",")
+    assert (tmp_path / "t.csv").read_text().splitlines()[1:] == [
+        "0,00;1,25;k.A.;1,0;0,125;1e-05",
+        "12,00;2,00;2,50;2,0;0,5;0,5",
+        "-25,50;2,00;;;2,0;0,25",
+        "1312,25;;7,25;3,0;1,25;inf",
+    ]
+
+
 def test_one_row_decides_no_decimal_mark(tmp_path: Path) -> None:
     """What 1.234 becomes does not depend on the other rows."""
     schema = Schema([SCHEMA["real"], SCHEMA["whole"]])
