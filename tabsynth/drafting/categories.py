@@ -12,15 +12,15 @@ from tabsynth._validate import native, quote
 from tabsynth.drafting.catalogue import OTHERWISE, catalogue, words_of
 from tabsynth.drafting.formats import declared_categories
 from tabsynth.drafting.identifiers import FEW
-from tabsynth.drafting.source import DraftSource, LeftOut, with_public_facts
+from tabsynth.drafting.source import DraftSource, LeftOut, not_numeric, with_public_facts
 from tabsynth.schema.categorical import Categorical, Ordinal
 from tabsynth.schema.cells import base_dtype
 from tabsynth.schema.column import Column
 from tabsynth.schema.number_texts import NUMBER_TEXT
 from tabsynth.tables.formulas import is_formula
 
-NEARLY_UNIQUE = 0.5  # distinct values for each row: of texts that a draft leaves out
-MOST_TEXTS = 2  # texts among numbers that may mean a missing value
+MOST_DIFFERENT = 0.5  # distinct values for each row: of texts that a draft does not leave out
+MOST_TEXTS = 2  # texts among numbers, which may mean a missing value
 # What rare texts become in a draft: the first that is no null text.
 OTHER_TEXTS = ("other", "(other)", "<other>")
 MOST_BANDS = 1_000  # with those that complete them: of more, the column is of something else
@@ -38,8 +38,11 @@ def _draft_listed(kind: type[Categorical], source: DraftSource) -> Column:
     """Draft a column that lists the values of at least ``min_count`` rows, the others as ``other``."""
     min_count, numbers = source.min_count, base_dtype(source.dtype) in ("int", "float")
     rows = _counts(source)
-    if source.leave_out and not numbers and (reason := _unique(rows, source)):
-        raise LeftOut(reason)
+    if source.leave_out and not numbers and len(rows) > FEW:
+        if texts := _few_texts(rows):
+            raise not_numeric({text: rows[text] for text in texts}, min_count)
+        if len(rows) > MOST_DIFFERENT * len(source.values):
+            raise LeftOut("it has more than one different value for every two rows")
     listed = [value for value, number in rows.items() if number >= min_count or min_count == 1]
     if not listed or (len(listed) < len(rows) and isinstance(listed[0], bool)):
         raise LeftOut(f"none of its values is that of {min_count} rows or more")
@@ -77,6 +80,9 @@ def review_categorical(column: Categorical) -> list[str]:
             f"{name}: a spreadsheet would run {quote(formula)} as a formula; tables with it are"
             " written as CSV only with --formulas escape, or keep."
         )
+    texts = _few_texts([value for value in column.categories if value != column.other])
+    if texts and not catalogue().names_code(column.name):
+        out.append(f"{name}: {not_numeric(dict.fromkeys(texts, 1), 1)}.")
     if "categories" not in column.facts_from_rows:
         out.append(f"{name}: its categories are those of the {column.source}; check that they fit.")
     elif column.cells == 1:
@@ -116,20 +122,10 @@ def _counts(source: DraftSource) -> dict[Any, int]:
     return dict(sorted(rows.items(), key=lambda item: (str(type(item[0])), str(item[0]))))
 
 
-def _unique(rows: dict[Any, int], source: DraftSource) -> str | None:
-    """Return why texts have too many distinct values for a list of categories, if they have."""
-    if len(rows) <= FEW:
-        return None
-    texts = [v for v in rows if not (isinstance(v, str) and NUMBER_TEXT.fullmatch(v))]
-    if 0 < len(texts) <= MOST_TEXTS:
-        frequent = [text for text in texts if rows[text] >= source.min_count]
-        options = " ".join(f"--null {quote(text)}" for text in frequent)
-        return (
-            f"all but {len(texts)} of its values are numbers; if the others mean missing, draft again with"
-            f" {options or '--null for each of them'}"
-        )
-    nearly = len(rows) > NEARLY_UNIQUE * len(source.values)
-    return "nearly every row has a value of its own" if nearly else None
+def _few_texts(values: Collection[Any]) -> list[Any]:
+    """Return the values that are not texts of numbers, if they are a few among more that are."""
+    texts = [v for v in values if not (isinstance(v, str) and NUMBER_TEXT.fullmatch(v))]
+    return texts if len(texts) <= MOST_TEXTS < len(values) - len(texts) else []
 
 
 def _other(listed: list[Any], dtype: str, null_values: Sequence[str]) -> Any:

@@ -10,6 +10,7 @@ a break or a resolution does not follow fewer rows than that. This is no differe
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import singledispatch
 
 import numpy as np
@@ -20,8 +21,10 @@ from tabsynth.drafting.catalogue import catalogue
 from tabsynth.drafting.categories import draft_categorical, draft_ordinal, review_categorical
 from tabsynth.drafting.formats import (
     DECIMALS,
+    MOST_WORDS,
     NUMBERS,
     REAL,
+    WORDS,
     decimal_of,
     format_counts,
     without_marks,
@@ -179,7 +182,7 @@ def _column(
     decimal: str | None = None,
 ) -> Column:
     """Return a column of the kind that takes the values; the arguments are those of :class:`DraftSource`."""
-    present = values.dropna()
+    present = values.dropna().reset_index(drop=True)
     if any(isinstance(value, list | dict | np.ndarray) for value in present.head(1)):
         raise InputError(f"Column {quote(name)} holds lists or records; unfold it into columns.")
     nulls, written = bool(values.isna().any()), "{}"
@@ -187,11 +190,15 @@ def _column(
         raise InputError(
             f"Column {quote(name)} holds only nulls; drop it, or declare its categories by hand."
         )
+    words: dict[str, int] = {}
     if base_dtype(str(values.dtype)) == "text":
-        texts = present.infer_objects()
-        present = _numbers(texts, name, decimal)
-        formats = set(map(number_format, texts.unique())) if present is not texts else set()
-        written = formats.pop() if len(formats) == 1 else written
+        present = texts = present.infer_objects()
+        numbers = _numbers(texts, name, decimal)
+        if numbers is not None and (leave_out or len(numbers) == len(texts)):
+            present = numbers
+            words = texts.drop(present.index).value_counts().sort_index().to_dict()
+            formats = set(map(number_format, texts[present.index].unique()))
+            written = formats.pop() if len(formats) == 1 else written
     dtype = str(present.dtype) if present.dtype != values.dtype else str(values.dtype)
     if nulls:
         dtype = with_nulls(dtype)
@@ -205,7 +212,12 @@ def _column(
         min_count=min_count,
         leave_out=leave_out,
         format=with_mark(written, decimal),
+        words=words,
     )
+    if words:
+        if source.time_format is None and (column := draft_numeric(source)) is not None:
+            return column
+        source = replace(source, values=texts, dtype=str(values.dtype), format="{}", words={})
     drafts = (draft(source) for draft in reversed(DRAFTS.values()))
     column = next((draft for draft in drafts if draft is not None), None)
     if column is None:
@@ -223,19 +235,20 @@ def _decimal_mark(table: pd.DataFrame) -> str | None:
 
 
 def _are_numbers(counts: Mapping[str, float], decimal: str | None) -> bool:
-    """Return whether all values are numbers, by their formats."""
+    """Return whether all values are numbers, but for words that at most half of the rows have, by their formats."""
     numbers = without_times(without_marks(counts, decimal, 0.0))
-    return sum(numbers[form] for form in NUMBERS) == sum(counts.values())
+    words, rows = sum(counts[form] for form in WORDS), sum(counts.values())
+    return words < MOST_WORDS * rows and sum(numbers[form] for form in NUMBERS) + words == rows
 
 
-def _numbers(texts: pd.Series, name: str, decimal: str | None) -> pd.Series:
-    """Return texts that are all numbers as numbers; those of codes, leading zeros and long ones stay texts."""
+def _numbers(texts: pd.Series, name: str, decimal: str | None) -> pd.Series | None:
+    """Return texts as numbers, without words among them; None if any other is no number, a code, has leading zeros or is long."""
     if not all(isinstance(value, str) for value in texts) or catalogue().names_code(name):
-        return texts
+        return None
     counts = format_counts(texts, name)
     if not _are_numbers(counts, decimal):
-        return texts
-    numbers = pd.Series(numbers_of(texts, (), decimal or "."), texts.index, name=texts.name)
+        return None
+    numbers = pd.Series(numbers_of(texts, (), decimal or "."), texts.index).dropna()
     fractions = without_marks(counts, decimal, 0.0)
     is_whole = not any(fractions[form] for form in (*DECIMALS, REAL))
     return numbers.astype("int64") if is_whole else numbers

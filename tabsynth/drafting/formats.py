@@ -26,6 +26,9 @@ REAL, IDENTIFIER, LONG_TEXT = "real", "identifier", "long text"
 CODE, SHORT, OTHER_OBJECT = "code", "text", "object"
 NUMBERS = (WHOLE, LONG_WHOLE, *DECIMALS, REAL)
 WORDS = (NAMES, LONG_TEXT, SHORT)  # which may stand among numbers or dates in place of a value
+MOST_WORDS = 0.5  # of the rows: such words
+WORD = "a text in place of a value"  # what such a word is said to stand for
+ELSEWHERE = "far from all other values"  # the same of a value beyond the ends
 FORMAT_NAMES = (
     NULL, WHOLE, LONG_WHOLE, *DECIMALS, *COMMA_DECIMALS, ONE_COMMA, ONE_POINT, REAL, BOOL, LENGTH, IDENTIFIER, NAMES,
     LONG_TEXT, CODE, SHORT, OTHER_OBJECT, *UNKNOWN_TIMES, *TIME_CLASSES,

@@ -8,9 +8,10 @@ import numpy as np
 from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
 from tabsynth.drafting.catalogue import catalogue
+from tabsynth.drafting.formats import ELSEWHERE, WORD, number_text
 from tabsynth.drafting.identifiers import FEW, RECORD_NUMBERS, are_record_numbers, named_for_codes
-from tabsynth.drafting.partition import EACH, SHAPE, cell_breaks, edges_of_numbers
-from tabsynth.drafting.source import DraftSource, LeftOut, with_public_facts
+from tabsynth.drafting.partition import EACH, SHAPE, cell_breaks, edges_of_numbers, split_far
+from tabsynth.drafting.source import DraftSource, LeftOut, not_numeric, with_public_facts
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import base_dtype
 from tabsynth.schema.column import Column
@@ -39,7 +40,10 @@ def draft_numeric(source: DraftSource) -> Column | None:
     distinct, counts = np.unique(values, return_counts=True)
     if not np.isfinite(distinct).all():
         raise InputError(f"Column {quote(source.name)} holds an infinite value; remove it.")
-    different = len(distinct)
+    different, signs = len(distinct), source.format not in ("{}", "{,}")
+    far = [] if signs or min_count == 1 else _far(distinct, counts, min_count)
+    near = ~np.isin(distinct, far)
+    distinct, counts, values = distinct[near], counts[near], values[~np.isin(values, far)]
     if min_count > 1:
         distinct, counts = _without_stray(distinct, counts)
     low, high = _extremes(distinct, counts, min_count)
@@ -53,9 +57,11 @@ def draft_numeric(source: DraftSource) -> Column | None:
     long = decimals == 0 and high >= LONG_NUMBER
     codes = few and listed and not long and (often or (decimals == 0 and usual <= FEW))
     counted = min_count > 1 and decimals == 0 and _are_counts(usual, low, high)
-    has_sign = source.format not in ("{}", "{,}") and step is not None
+    has_sign = signs and step is not None
     if codes and not has_sign and (not counted or named_for_codes(source.name)):
         return None
+    if source.words and (step is None or min(source.words.values()) < min_count):
+        raise not_numeric(source.words, min_count)
     may_number_records = source.leave_out and decimals == 0 and not has_sign
     if may_number_records and are_record_numbers(different, len(values)):
         raise LeftOut(RECORD_NUMBERS)
@@ -78,7 +84,8 @@ def draft_numeric(source: DraftSource) -> Column | None:
     inside = np.clip(values, low, high)
     breaks = _draft_breaks(inside, low, high, step, min_count) if math.isfinite(high - low) else ()
     steps = 0 if step is None or breaks else step_count(low, high, step)
-    of_sign = {"dtype": "str", "format": source.format} if has_sign else {}
+    of_text = {"dtype": "str", "format": source.format} if has_sign or source.words else {}
+    codes_of_missing = (code for code in map(number_text, far) if code not in source.null_values)
     column = Numeric(
         low=low,
         high=high,
@@ -86,7 +93,9 @@ def draft_numeric(source: DraftSource) -> Column | None:
         bins=steps if DEFAULT_BINS < steps <= EACH else None,
         breaks=breaks,
         clip=min_count > 1,
-        **(source.facts | of_sign),
+        missing=dict.fromkeys(source.words, WORD) | dict.fromkeys(codes_of_missing, ELSEWHERE),
+        copied_from_private_rows=(*Numeric.copied_facts, "dtype", "nulls", "missing"),
+        **(source.facts | of_text),
     )
     return with_public_facts(column, hint.name, public) if hint and public else column
 
@@ -95,10 +104,19 @@ def review_numeric(column: Numeric) -> list[str]:
     """Return what a person must check in a draft of numbers, a line each."""
     cells = f" and its {len(column.breaks)} breaks" if column.breaks else ""
     clipped = ", and values outside become the nearest bound" if column.clip else ""
+    missing = "".join(f", {quote(key)} means missing" for key in column.missing)
     return [
         f"{quote(column.name)}: bounds [{column.low:g}, {column.high:g}]{cells} were read off this"
-        f" table{clipped}; declare those of the questionnaire or codebook."
+        f" table{missing}{clipped}; declare those of the questionnaire or codebook."
     ]
+
+
+def _far(distinct: np.ndarray, counts: np.ndarray, min_count: int) -> list[float]:
+    """Return values of at least ``min_count`` rows that are far from all others, by those near nearly all others."""
+    near, rows = _without_stray(distinct, counts)
+    near, rows = near[rows < min_count], rows[rows < min_count]
+    ends = _extremes(near, rows, min_count) if rows.sum() >= 2 * min_count else ()
+    return split_far(distinct[counts >= min_count].tolist(), ends)[1]
 
 
 def _without_stray(distinct: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ ends matter: where rows lie between them is counted by the fit. So a handful of 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -296,3 +296,24 @@ def coarse_edges(step: float | None) -> tuple[np.ndarray, np.ndarray]:
         edges_of_numbers(step, single=False),
         edges_of_numbers(step, MANTISSAS[:1], single=False),
     )
+
+
+def split_far(values: Collection[float], ends: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Return values that lie with the others and between some ends, and those far away from all, which stand for something else.
+
+    These are farther from the others than the others from each other, or negative whole numbers where the others are not
+    negative, as codes of missing values are.
+    """
+    near, far = sorted(values), list[float]()
+    for end in (-1, 0):
+        while near and len(near) + len(ends) > 2:
+            value = near[end]
+            neighbours = [*ends, *(v for v in near if v != value)]
+            low, high = min(neighbours), max(neighbours)
+            distance = max(value - high, low - value)
+            negative_code = end == 0 and value < 0 <= low and value == int(value)
+            if distance <= high - low and not negative_code:
+                break
+            near.remove(value)
+            far.append(value)
+    return near, sorted(far)

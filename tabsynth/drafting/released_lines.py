@@ -11,9 +11,9 @@ import pandas as pd
 from tabsynth._typing import JsonObject
 from tabsynth._validate import MAX_TEXT
 from tabsynth.drafting.budget import ROUNDS
-from tabsynth.drafting.formats import Distinct
+from tabsynth.drafting.formats import WORD, Distinct
 from tabsynth.drafting.identifiers import are_record_numbers
-from tabsynth.drafting.partition import EACH, Partition, cell_breaks
+from tabsynth.drafting.partition import EACH, Partition, cell_breaks, split_far
 from tabsynth.drafting.released_columns import (
     AT_THIS_BUDGET,
     CLEAR,
@@ -28,8 +28,6 @@ from tabsynth.schema.missing import MOST_REASONS
 from tabsynth.schema.numeric import MAX_STEPS
 
 END = 0.02  # of the width between the ends: of the cells at the ends, where there are many steps
-ELSEWHERE = "far from all other values"  # what a value beyond the ends is said to stand for
-WORD = "a text in place of a value"  # the same of a text
 FARTHEST = 1e100  # of a number on the line, which none of its multiples overflows
 FEW = 64  # values, which are listed where no other row is clearly left
 VALUES = 4  # the first round that asks for values: earlier ones have more noise, and each question costs all others
@@ -273,7 +271,7 @@ class LineDraft(ColumnDraft):
                 if len(self.values) > 2 and 2 * len(near) > len(self.values):
                     # Amounts, which cells represent as well, but for codes far from them.
                     beside = near | {round(value - self.step, 9) for value in near}
-                    self.values, self.dense = {*self._apart([])[1]} - beside, True
+                    self.values, self.dense = {*split_far(self.values, [])[1]} - beside, True
                     self.partition.take_back()
                     far = np.array(sorted(self.values))
                     self.partition.set_aside(far, np.full(len(far), np.inf))
@@ -344,7 +342,7 @@ class LineDraft(ColumnDraft):
         if none_found or (most_beyond and not self._lists_values):
             return f"no range of its values has enough rows {AT_THIS_BUDGET}"
         ends = [] if self._bounds is None else list(self._within(*self._bounds))
-        values, far = self._apart(ends)
+        values, far = split_far(self.values, ends)
         if (step := self.resolution) is not None and not self.few:
             values = sorted({round(round(value / step) * step, 9) for value in values})
         low, high = min([*ends, *values]), max([*ends, *values])
@@ -402,26 +400,6 @@ class LineDraft(ColumnDraft):
         if self.values or different == math.inf:
             return False
         return are_record_numbers(different, self.rows, ALL * math.hypot(noise, self.noise))
-
-    def _apart(self, ends: Sequence[float]) -> tuple[list[float], list[float]]:
-        """Return released values that lie with the others, and those far away from all, which stand for something else.
-
-        These are farther from the others than the others from each other, or negative whole numbers where the others are not
-        negative, as codes of missing values are.
-        """
-        values, far = sorted(self.values), list[float]()
-        for end in (-1, 0):
-            while values and len(values) + len(ends) > 2:
-                value = values[end]
-                neighbours = [*ends, *(v for v in values if v != value)]
-                low, high = min(neighbours), max(neighbours)
-                distance = max(value - high, low - value)
-                negative_code = end == 0 and value < 0 <= low and value == int(value)
-                if distance <= high - low and not negative_code:
-                    break
-                values.remove(value)
-                far.append(value)
-        return values, sorted(far)
 
 
 def _common_multiple(sums: np.ndarray, multiples: Sequence[int], std: float) -> int:

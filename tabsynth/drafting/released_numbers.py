@@ -11,9 +11,11 @@ from tabsynth.drafting.catalogue import CATALOGUE, catalogue
 from tabsynth.drafting.formats import (
     BOOL,
     DECIMALS,
+    ELSEWHERE,
     IDENTIFIER,
     LENGTH,
     LONG_TEXT,
+    MOST_WORDS,
     NULL,
     NUMBER,
     NUMBERS,
@@ -43,7 +45,7 @@ from tabsynth.drafting.released_columns import (
     TextDraft,
     TruthDraft,
 )
-from tabsynth.drafting.released_lines import ELSEWHERE, END, LineDraft
+from tabsynth.drafting.released_lines import END, LineDraft
 from tabsynth.drafting.released_times import draft_lengths, draft_times
 from tabsynth.drafting.time_formats import TIME_CLASSES, reason_of_times, time_format
 from tabsynth.privacy.noise.counts import CombinedSums
@@ -62,7 +64,6 @@ NAMES_OR_PROSE = "its values look like names of persons or free text"
 NUMERIC = (
     0.95  # of the rows with a value but for words among them: numbers, for a column of numbers
 )
-MOST_WORDS = 0.5  # of the rows: words that may stand among numbers or dates in place of a value
 HEAPS = (1000, 100, 10, 5)  # steps whose multiples people may prefer
 TIMES = 4.7  # standard deviations of its noise, as FORMAT, of formats of dates and times, which are many
 FAR = (

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._typing import JsonObject
+from tabsynth.drafting.formats import ELSEWHERE
 from tabsynth.drafting.partition import (
     EACH,
     Partition,
@@ -15,7 +16,7 @@ from tabsynth.drafting.partition import (
     edges_of_numbers,
     round_numbers,
 )
-from tabsynth.drafting.released_lines import ELSEWHERE, END, LineDraft
+from tabsynth.drafting.released_lines import END, LineDraft
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import base_dtype, with_nulls
 from tabsynth.schema.column import Column

@@ -1,12 +1,13 @@
 """A column of a table from which a draft is made."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pandas as pd
 
 from tabsynth._typing import JsonObject
+from tabsynth._validate import quote
 from tabsynth.drafting.catalogue import CATALOGUE
 from tabsynth.drafting.formats import format_counts
 from tabsynth.drafting.time_formats import time_format
@@ -17,6 +18,15 @@ from tabsynth.schema.temporal import Temporal
 
 class LeftOut(Exception):
     """Why a draft leaves a column out, in a clause that shows no value of a few rows."""
+
+
+def not_numeric(texts: Mapping[str, int], min_count: int) -> LeftOut:
+    """Return why some texts, by their numbers of rows, keep a column of numbers from being numeric."""
+    common = [f"--null {quote(text)}" for text, rows in texts.items() if rows >= min_count]
+    options = " ".join(common) if len(common) == len(texts) else "--null for each of them"
+    return LeftOut(
+        f"all but {len(texts)} of its values are numbers; if the others mean missing, draft again with {options}"
+    )
 
 
 def with_public_facts(column: Column, entry: str, public: Collection[str]) -> Column:
@@ -46,6 +56,8 @@ class DraftSource:
         Whether to raise :class:`LeftOut` for columns that hardly any two rows share a value of.
     format : str
         How all numbers are written, ``"{}"`` or ``"{,}"`` where they have no sign.
+    words : dict
+        The number of rows of each text in place of a number, which ``values`` do not have.
     """
 
     name: str
@@ -56,6 +68,7 @@ class DraftSource:
     min_count: int
     leave_out: bool
     format: str
+    words: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def facts(self) -> JsonObject:

@@ -194,7 +194,8 @@ class Column:
                 raise InputError(
                     f"{where}: expected {COPIED} to be a list of facts, got {quote(stated)}."
                 )
-            copied = tuple(name for name in facts_of_drafts(self) if name in stated)
+            facts = (*facts_of_drafts(self), *["missing"] * bool(self.missing))
+            copied = tuple(name for name in facts if name in stated)
             default = facts_of_drafts(self) if self.provenance == "drafted" else ()
             stated = None if copied == default or self.provenance == "released" else copied
             object.__setattr__(self, COPIED, stated)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tabsynth import InputError, Numeric, Schema, read_table, write_table
 from tabsynth.drafting.drafts import draft_schema, review
+from tabsynth.drafting.formats import ELSEWHERE, WORD
 from tabsynth.drafting.partition import EACH
 from tabsynth.encoding import TableEncoder
 from tabsynth.tables.files import read_any
@@ -119,7 +120,7 @@ def test_review_names_every_drafted_column() -> None:
     )
     schema = draft_schema(table)
     expected = {
-        "who": "left out, nearly every row has a value of its own",
+        "who": "left out, it has more than one different value for every two rows",
         "town": "left out, none of its values is that of 10 rows or more",
         "one": "constant here",
         "two": "2 categories seen in this table (categorical)",
@@ -262,17 +263,76 @@ def test_any_numbers_are_drafted_and_encoded(
         np.testing.assert_array_equal(encoder.to_index(back), index)
 
 
-def test_texts_among_numbers_may_be_nulls() -> None:
-    """The text is named if enough rows have it to be listed; the column is left out either way."""
+def test_texts_among_numbers_are_reasons_for_missing() -> None:
+    """A text of enough rows is one; a rarer one is not shown, and the column is left out."""
     incomes = [str(i * 37) for i in range(200)] * 2
-    for times, named in ((1, "--null for each of them"), (12, "--null 'N'")):
-        ys = ["y"] * (399 + times)
-        schema = draft_schema(pd.DataFrame({"a": [*incomes, *["N"] * times], "b": ["x", *ys]}))
-        (item,) = schema.left_out
-        assert "all but 1 of its values are numbers" in item["reason"] and named in item["reason"]
-        assert "--null" in review(schema)[0] and ("'N'" in review(schema)[0]) == (times == 12)
+    ys = ["y"] * 400
+    rare = draft_schema(pd.DataFrame({"a": [*incomes, "N"], "b": ["x", *ys]}))
+    assert rare.names == ("b",)
+    assert "all but 1 of its values are numbers" in review(rare)[0]
+    assert "--null for each of them" in review(rare)[0] and "'N'" not in review(rare)[0]
+    common = draft_schema(pd.DataFrame({"a": [*incomes, *["N"] * 12], "b": [*ys, *["x"] * 12]}))
+    assert common["a"].kind == "numeric" and dict(common["a"].missing) == {"N": WORD}
+    assert "missing" in common["a"].facts_from_rows and "'N' means missing" in review(common)[0]
     second = draft_schema(pd.DataFrame({"a": [*incomes, None]}), ("N",))
     assert second["a"].kind == "numeric" and second["a"].nulls
+
+
+def test_numbers_with_decimal_commas_and_codes_are_numeric(tmp_path: Path) -> None:
+    """Texts and numbers far from all others mean missing; the values of the table come back with them."""
+    rng = np.random.default_rng(3)
+    rows = 2_000
+    commas = np.array([f"{x:.1f}".replace(".", ",") for x in rng.normal(80, 15, rows)])
+    heights = rng.integers(140, 200, rows)
+    code = rng.random(rows) < 0.1
+    table = pd.DataFrame(
+        {
+            "weight": np.where(code, "k. A.", commas),
+            "crp": np.where(code, "<0,6", commas),
+            "height": np.where(code, "-999", heights.astype(str)),
+            "score": np.where(code, "9999", heights.astype(str)),
+            "price": np.where(code, "k. A.", commas.astype(object) + " €"),
+        }
+    )
+    table.loc[:4, "height"] = "1780"
+    schema = draft_schema(table)
+    assert {c.name: dict(c.missing) for c in schema.columns} == {
+        "weight": {"k. A.": WORD},
+        "crp": {"<0,6": WORD},
+        "height": {"-999": ELSEWHERE},
+        "score": {"9999": ELSEWHERE},
+        "price": {"k. A.": WORD},
+    }
+    assert schema.decimal == "," and schema["price"].format == "{,} €"  # type: ignore[attr-defined]
+    numbers = [column for column in schema.columns if isinstance(column, Numeric)]
+    assert [column.resolution for column in numbers] == [0.1, 0.1, 1, 1, 0.1]
+    assert [(column.low, column.high) for column in numbers[2:4]] == [(140, 199)] * 2
+    assert "missing" not in draft_schema(table[["score"]][~code])["score"].facts_from_rows
+    assert Schema.from_dict(schema.to_dict()) == schema
+    write_table(table, tmp_path / "t.csv", sep=";")
+    typed = read_table(tmp_path / "t.csv", schema)
+    encoder = TableEncoder(schema)
+    back = encoder.from_index(encoder.to_index(typed), np.random.default_rng(0))
+    for name, key in (("weight", "k. A."), ("crp", "<0,6"), ("height", -999), ("price", "k. A.")):
+        assert (back[name] == key).sum() == code[table[name] != "1780"].sum()
+    assert back["weight"][~code].str.fullmatch(r"\d+,\d").all()
+
+
+def test_a_text_beside_few_numbers_keeps_them_from_being_numeric() -> None:
+    """The review says so; other texts are no reason to say it, and neither are codes."""
+    grades = ["1", "2", "3", "k. A."] * 20
+    schema = draft_schema(pd.DataFrame({"grade": grades, "plz": grades, "other": [*"abcd"] * 20}))
+    assert [column.categories[-1] for column in schema.columns] == ["k. A.", "k. A.", "d"]
+    lines = [line for line in review(schema) if "--null" in line]
+    assert len(lines) == 1 and lines[0].startswith("'grade': all but 1 of its values are numbers")
+    assert "--null 'k. A.'" in lines[0]
+
+
+def test_a_reason_for_many_values_is_true_of_people_with_several_rows() -> None:
+    people = [f"P{i // 2:07}x" for i in range(400)]
+    people[1] = "P0000400x"
+    (left_out,) = draft_schema(pd.DataFrame({"person": people, "b": ["x", "y"] * 200})).left_out
+    assert left_out["reason"] == "it has more than one different value for every two rows"
 
 
 def test_whole_numbers_that_their_name_calls_codes_are_listed() -> None:

@@ -9,10 +9,17 @@ import pytest
 from tabsynth import MargNet
 from tabsynth.design import NO_DESIGN
 from tabsynth.drafting import private_schema
-from tabsynth.drafting.formats import DECIMALS, FORMAT_NAMES, SHORT, WHOLE, distinct
+from tabsynth.drafting.formats import (
+    DECIMALS,
+    ELSEWHERE,
+    FORMAT_NAMES,
+    SHORT,
+    WHOLE,
+    WORD,
+    distinct,
+)
 from tabsynth.drafting.private_schema import draft_on_ledger
 from tabsynth.drafting.released_columns import Question, Rest, TextDraft
-from tabsynth.drafting.released_lines import ELSEWHERE, WORD
 from tabsynth.drafting.released_numbers import NumberDraft, draft_of
 from tabsynth.drafting.summary import summarize
 from tabsynth.errors import InputError
