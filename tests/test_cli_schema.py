@@ -35,15 +35,11 @@ def test_check_lists_every_problem_in_a_line_each(folder):
     )
     done = run("schema", "check", "bad.csv", "schema.json", cwd=folder, code=2)
     lines = done.stdout.splitlines()
-    assert [line.split(":")[0] for line in lines] == [
-        "Column 'age'",
-        "Column 'age'",
-        "Column 'sex'",
-    ]
-    assert "200" in lines[0] and "300" in lines[1] and "'x'" in lines[2]
-    assert done.stderr == "error: bad.csv does not fit schema.json: 3 problems, listed above.\n"
+    assert [line.split(":")[0] for line in lines] == ["Column 'age'", "Column 'sex'"]
+    assert "200" in lines[0] and "1 other value" in lines[0] and "'x'" in lines[1]
+    assert done.stderr == "error: bad.csv does not fit schema.json: 2 problems, listed above.\n"
     done = run("schema", "check", "bad.parquet", "schema.json", cwd=folder, code=2)
-    assert len(done.stdout.splitlines()) == 2
+    assert len(done.stdout.splitlines()) == 1
 
 
 def test_a_draft_is_written_as_before(folder):

@@ -152,7 +152,7 @@ def identifying_categories(name: str, categories: Sequence[object], other: objec
     ``other`` is the category that stands for undeclared values, which is not looked at. A column whose name in the catalogue is
     that of a code has codes.
     """
-    if catalogue().names_code(name):
+    if catalogue().names_code(name) or catalogue().names_diagnosis(name):
         return None
     if len(categories) > MAX_DRAFTED_CATEGORIES:
         return f"it has more than {MAX_DRAFTED_CATEGORIES:,} categories"

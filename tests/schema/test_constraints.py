@@ -543,8 +543,8 @@ def test_combinations_do_not_move_single_columns(monkeypatch: pytest.MonkeyPatch
     table.loc[~given, "industry"] = pd.NA
     schema = Schema(columns, impossible=zeros)
     # A fit of few steps, so that impossible rows have a large part of the distribution.
-    monkeypatch.setattr(estimation, "ZERO_STEPS", 5)
-    config = MargNetConfig(steps=40)
+    monkeypatch.setattr(estimation, "ZERO_STEPS", 1)
+    config = MargNetConfig(steps=1)
     model = MargNet(schema, epsilon=1, config=config).fit(table)
     made = model.sample(4_000)
     assert not any(rule.violations(made).any() for rule in schema.row_rules)

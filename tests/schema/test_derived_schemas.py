@@ -214,6 +214,7 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
             accept_suggested=[1],
         ),
     ),
+    "schema/schema.py: Schema.with_decimal": lambda _: BASE.with_decimal("."),
     "schema/editing.py: with_design": lambda f: with_design(BASE, max_weight=4.0),
     "schema/importers/__init__.py: _read_codebook": imported,
     "schema/importers/__init__.py: import_schema": imported,

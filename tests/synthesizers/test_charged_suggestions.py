@@ -130,5 +130,5 @@ def test_the_command_takes_the_ledger(project: Path) -> None:
     assert "Ledger project.ledger" in said.stdout
     assert [r.what for r in ProjectLedger.read(project).runs()] == ["schema", "suggestions"]
     assert Schema.load(folder / "r.json").released.keys() == {
-        *("facts", "mechanisms", "project", "public", "release", "run", "seeded"),
+        *("facts", "hidden", "mechanisms", "project", "public", "release", "run", "seeded"),
     }

@@ -460,4 +460,4 @@ def test_problems_of_weights_and_of_columns_are_reported_together() -> None:
 
 def test_options_of_weights_that_cannot_be(files) -> None:
     Schema(COLUMNS).save(files / "plain.json")
-    refused("schema", "draft", "t.csv", "-o", "d.json", "--weight", "x", "--max-weight", 3, cwd=files, says="no column 'x'")  # fmt: skip
+    refused("schema", "draft", "t.csv", "-o", "d.json", "--weight", "x", "--max-weight", 3, cwd=files, says="lacks column 'x'")  # fmt: skip

@@ -499,7 +499,7 @@ def test_a_database_on_the_command_line(database: Path, tmp_path: Path) -> None:
         (["--duckdb", database], "--duckdb needs --sql-table"),
         (["--duckdb", database, "--sql-table", "x", "--sep", ";"], "takes no --sep"),
         ([], "Name one private table"),
-        (["t.csv", "--table", "x"], "names column 'x'"),
+        (["t.csv", "--table", "x"], "Cannot read table t.csv"),
         (["t.csv", "--spark", "local"], "Name one private table"),
     ]:
         done = run("fit", *source, *words, cwd=tmp_path, code=2)
