@@ -207,8 +207,13 @@ class LineDraft(ColumnDraft):
 
     @property
     def _lists_values(self) -> bool:
-        """True if the released values may be all."""
-        return 2 <= len(self.values) <= FEW and (self._many_steps or not self.covers_all)
+        """True if the released values may be all. Those that set aside the cells at the ends count for the number of steps."""
+        if not 2 <= len(self.values) <= FEW:
+            return False
+        ends = [] if self._bounds is None else list(self._bounds)
+        points = [*ends, *split_far(self.values, ends)[0]]
+        wide = bool(points) and self._steps(min(points), max(points)) >= EACH
+        return wide or self._many_steps or not self.covers_all
 
     def _off(self, points: np.ndarray) -> np.ndarray:
         """Return which points are between steps."""

@@ -282,3 +282,18 @@ def test_whole_numbers_far_from_all_others_are_written_as_such(
     draft.rows = 1_000.0
     column = draft.between(0.0, 90.0, (), (float(code),))
     assert not isinstance(column, str) and {*column.missing} == missing
+
+
+@pytest.mark.parametrize(
+    ("values", "few"), [({0.0, 4.5, 14.5, 24.5, 34.5}, True), ({14.5, 999.0}, False)]
+)
+def test_values_whose_cells_were_set_aside_are_listed(values: set[float], few: bool) -> None:
+    """The ends that remain are near each other, but not the values; a code far from these does not count."""
+    formats = dict.fromkeys(FORMAT_NAMES, 0.0) | {DECIMALS[0]: 8_000.0}
+    draft = draft_of("r5", "float64", formats, 40.0, (), None)
+    assert isinstance(draft, NumberDraft)
+    draft.rows, draft.unreleased = 8_000.0, rest_of(78.0, 47.0)
+    draft.values, draft._bounds = values, (10.0, 20.0)
+    sums = np.array([9.0])
+    draft.learn(Question("r5", np.zeros(0), 1, about="different"), sums, 40.0, sums > 0, "")
+    assert draft.few == few
