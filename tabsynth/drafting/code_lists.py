@@ -42,7 +42,7 @@ class CodeList:
 
 
 def forms_of(column: Distinct) -> np.ndarray:
-    """Return the form of each distinct value and of null, shape (m + 1,): its place in :data:`FORMS`, which is after the last for others."""
+    """Return the form of each distinct value and of null, shape (m + 1,): its place in :data:`FORMS`, or the number of forms for others."""
     patterns = list(FORMS.values())
     places = [
         next((n for n, form in enumerate(patterns) if form.fullmatch(str(value).rstrip())), -1)
@@ -79,6 +79,11 @@ class CodesDraft(TextDraft):
     """The draft of a column with codes of a public list. Longer codes that enough rows have are added; others become those of the list."""
 
     code_list: CodeList
+
+    @property
+    def listed(self) -> frozenset[str]:
+        """See :attr:`TextDraft.listed`."""
+        return frozenset(self.code_list.codes)
 
     def questions(self, column: Distinct, number: int) -> list[Question]:
         """See :meth:`ColumnDraft.questions`: all of a text but those of texts of the catalogue."""

@@ -443,7 +443,6 @@ class _Draft:
                     nulls=counted[NULL] > limit,
                     null_values=self._nulls,
                     reason="",
-                    listed=frozenset(code_list.codes),
                     code_list=code_list,
                 )
             elif categories:

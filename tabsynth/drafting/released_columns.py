@@ -231,16 +231,19 @@ class TextDraft(ColumnDraft):
     The first in ``texts`` is the most common, for its round was the first and its sum the largest of that round. Rows with
     other values become a category of their own (``other``, if this does not mean null) if there are likely to be any, else the
     most common one. ``ordered``: the column declares that its sorted texts are in their order. ``must_repeat``: texts look like
-    names of persons or free text, and are categories only if most rows have one that enough rows share. ``listed``: texts that
-    are not asked for, because a public list has them.
+    names of persons or free text, and are categories only if most rows have one that enough rows share.
     """
 
     reason: str  # why the column is left out, where no text is released
     texts: dict[str, float] = field(default_factory=dict)
     ordered: bool = False
     must_repeat: bool = False
-    listed: frozenset[str] = frozenset()
     _first_round: str = ""
+
+    @property
+    def listed(self) -> frozenset[str]:
+        """The texts that are not asked for, because a public list has them."""
+        return frozenset()
 
     @cached_property
     def known_texts(self) -> KnownTexts:

@@ -263,9 +263,9 @@ class MixtureNetwork(nn.Module):
 
     @torch.no_grad()
     def start_from(self, marginals: Sequence[np.ndarray], vectors: np.ndarray) -> None:
-        """Set the last layer to the log of each column's distribution, and to associations that are products of ``vectors``, about.
+        """Set the last layer so that components have each column's distribution, and about the associations that ``vectors`` have as products.
 
-        The logits of a component are the products of its input with the vectors of the values; of no value they spread by more than ``SPREAD``.
+        The logits of a component are the products of its input with the vectors of the values. Their spread is at most ``SPREAD`` for each value.
 
         Parameters
         ----------

@@ -77,15 +77,20 @@ def test_values_of_one_table_alone_are_aligned() -> None:
             assert result.worst_move == pytest.approx(1, abs=1e-4)
 
 
-@pytest.mark.parametrize("new", ["yes", "Yes", "fair", "WY", "unknown", "NA"])
-def test_texts_of_the_catalogue_that_one_table_alone_has(new: str) -> None:
-    """They are asked for whether a row has them or not, and move the sums of the catalogue by one sensitivity."""
-    table = pd.DataFrame({"a": ["no"] * 90, "state": ["CA"] * 60 + ["other text"] * 30})
-    more = pd.concat([table, pd.DataFrame({"a": [new], "state": [new]})], ignore_index=True)
+def assert_replays(table: pd.DataFrame, record: pd.DataFrame) -> None:
+    """A draft of a table without a record is replayed with it, and the other way round, and sums move by one sensitivity."""
+    more = pd.concat([table, record], ignore_index=True)
     for one, other in ((table, more), (more, table)):
         result = draft(one, other)
         assert result.passes, result.first_difference
         assert result.worst_move == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("new", ["yes", "Yes", "fair", "WY", "unknown", "NA"])
+def test_texts_of_the_catalogue_that_one_table_alone_has(new: str) -> None:
+    """They are asked for whether a row has them or not, and move the sums of the catalogue by one sensitivity."""
+    table = pd.DataFrame({"a": ["no"] * 90, "state": ["CA"] * 60 + ["other text"] * 30})
+    assert_replays(table, pd.DataFrame({"a": [new], "state": [new]}))
 
 
 @pytest.mark.parametrize("new", ["150", "40", "no number"])
@@ -93,11 +98,7 @@ def test_limits_of_the_catalogue_that_one_table_alone_exceeds(new: str) -> None:
     """Whether all rows are between them decides nothing: noisy sums say whether clearly some are not."""
     ages = [str(age % 40 + 30) for age in range(120)]
     table = pd.DataFrame({"age": ages, "hour": [str(i % 24) for i in range(120)]})
-    more = pd.concat([table, pd.DataFrame({"age": [new], "hour": [new]})], ignore_index=True)
-    for one, other in ((table, more), (more, table)):
-        result = draft(one, other)
-        assert result.passes, result.first_difference
-        assert result.worst_move == pytest.approx(1, abs=1e-4)
+    assert_replays(table, pd.DataFrame({"age": [new], "hour": [new]}))
 
 
 @pytest.mark.parametrize("new", ["5%", "€5", "5", "-5 EUR"])
@@ -106,22 +107,14 @@ def test_signs_of_one_table_alone_are_asked_for(new: str) -> None:
     table = pd.DataFrame(
         {"a": [f"{i % 90}%" for i in range(120)], "b": [f"${i}" for i in range(120)]}
     )
-    more = pd.concat([table, pd.DataFrame({"a": [new], "b": [new]})], ignore_index=True)
-    for one, other in ((table, more), (more, table)):
-        result = draft(one, other)
-        assert result.passes, result.first_difference
-        assert result.worst_move == pytest.approx(1, abs=1e-4)
+    assert_replays(table, pd.DataFrame({"a": [new], "b": [new]}))
 
 
 @pytest.mark.parametrize("new", ["E11", "I10.9", "428", "038", "no code", "NA"])
 def test_codes_of_diagnoses_that_one_table_alone_has(new: str) -> None:
     """Forms of codes are counted in every row, and longer codes need a threshold."""
     table = pd.DataFrame({"diagnosis": ["I10"] * 90 + ["E11.9"] * 30, "dx": ["250.83"] * 120})
-    more = pd.concat([table, pd.DataFrame({"diagnosis": [new], "dx": [new]})], ignore_index=True)
-    for one, other in ((table, more), (more, table)):
-        result = draft(one, other)
-        assert result.passes, result.first_difference
-        assert result.worst_move == pytest.approx(1, abs=1e-4)
+    assert_replays(table, pd.DataFrame({"diagnosis": [new], "dx": [new]}))
 
 
 @pytest.mark.parametrize("new", ["n/a", "k. A.", "-999", "V57"])
@@ -133,11 +126,7 @@ def test_codes_of_one_table_alone_are_not_released(new: str) -> None:
             "b": [f"2020-01-{i % 28 + 1:02d}" for i in range(90)] + ["unknown"] * 30,
         }
     )
-    more = pd.concat([table, pd.DataFrame({"a": [new], "b": [new]})], ignore_index=True)
-    for one, other in ((table, more), (more, table)):
-        result = draft(one, other)
-        assert result.passes, result.first_difference
-        assert result.worst_move == pytest.approx(1, abs=1e-4)
+    assert_replays(table, pd.DataFrame({"a": [new], "b": [new]}))
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from tabsynth.privacy.noise.counts import Measured
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import (
     MAX_SMOOTHING_NOISE,
+    departures,
     shrink_noise,
     smooth_counts,
 )
@@ -52,7 +53,7 @@ def halves(std: float, part: float, rows: float = 4000.0) -> tuple[np.ndarray, .
     counts = [Measured((0,), rows * one, std), Measured((0, 1), noisy, std)]
     measured = Measurements(counts, rows, Resolution.by_value((16, 16)))
     config = MargNetConfig(smoothing=part)
-    result = smooth_counts(measured, [one, one], config)
+    result = smooth_counts(measured, departures(measured, [one, one]), config)
     assert result.keys() <= {(0, 1)}
     return truth, noisy, result.get((0, 1), noisy)
 

@@ -15,7 +15,12 @@ from tabsynth.privacy.noise.counts import Measured, by_value, count_rows
 from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet import estimation
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.estimation import MargNetFit, associations, dependence_of
+from tabsynth.synthesizers.margnet.estimation import (
+    MargNetFit,
+    associations,
+    departures,
+    dependence_of,
+)
 from tabsynth.synthesizers.margnet.selection import Measurements, Resolution
 from tabsynth.synthesizers.mixture import Mixture
 from tabsynth.training.loop import TrainingMonitor
@@ -360,7 +365,8 @@ def test_associations_are_those_of_exact_counts(pairs: list[tuple[int, int]]) ->
         Measured((a, b), 9e6 * np.outer(shares[a], shares[b]) * (1 + expected[a, b]), 1.0)
         for a, b in pairs
     ]
-    vectors = associations(measurements(counts, (3, 2, 2), 9e6), shares, 3)
+    measured = measurements(counts, (3, 2, 2), 9e6)
+    vectors = associations(measured, departures(measured, shares), shares, 3)
     blocks = np.split(vectors, [3, 5])
     for a, b in pairs:
         # Directions of negative strength, which no vectors have, are a part of what a few turns leave.

@@ -69,8 +69,45 @@ def shrink_noise(matrix: np.ndarray) -> np.ndarray:
     return (left_vectors * values) @ right_vectors
 
 
+@dataclass(frozen=True, eq=False)
+class Departure:
+    """How far the counts of a pair are from those of independent columns.
+
+    Attributes
+    ----------
+    noisy, shrunk : ndarray, shape of the counts
+        In rows, with the noise of the counts and with most of it shrunk.
+    """
+
+    noisy: np.ndarray
+    shrunk: np.ndarray
+
+
+Departures = Mapping[tuple[int, ...], Departure]
+
+
+def departures(measured: Measurements, shares: Sequence[np.ndarray]) -> Departures:
+    """Return the departures from independence of all counts of pairs.
+
+    Parameters
+    ----------
+    measured : Measurements
+        Those of two columns count.
+    shares : sequence of ndarray, shape (size,)
+        A distribution of the values of each column.
+    """
+    found: dict[tuple[int, ...], Departure] = {}
+    for m in measured.counts:
+        if len(m.columns) == 2:
+            groups, std = measured.resolution.of(m.columns), max(m.std, LEAST_STD)
+            first, second = (in_groups(shares[j], [groups[j]]) for j in m.columns)
+            noisy = m.counts - measured.rows * np.outer(first, second)
+            found[m.columns] = Departure(noisy, std * shrink_noise(noisy / std))
+    return found
+
+
 def smooth_counts(
-    measured: Measurements, shares: Sequence[np.ndarray], config: MargNetConfig
+    measured: Measurements, apart: Departures, config: MargNetConfig
 ) -> Mapping[tuple[int, ...], np.ndarray]:
     """Return counts of pairs, moved part of the way to those whose departure from independence is shrunk.
 
@@ -80,8 +117,8 @@ def smooth_counts(
     ----------
     measured : Measurements
         Those of two columns count.
-    shares : sequence of ndarray, shape (size,)
-        A distribution of the values of each column.
+    apart : mapping
+        Their departures from independence.
     config : MargNetConfig
         Its ``smoothing`` is the part, from 0, which moves none, to 1.
 
@@ -91,28 +128,28 @@ def smooth_counts(
         Of the pairs that are moved.
     """
     moved: dict[tuple[int, ...], np.ndarray] = {}
-    part, rows = config.smoothing, measured.rows
-    for m in measured.counts if part else ():
-        hidden = m.std * sum(map(math.sqrt, m.counts.shape)) / rows
+    for m in measured.counts if config.smoothing else ():
+        hidden = m.std * sum(map(math.sqrt, m.counts.shape)) / measured.rows
         if len(m.columns) == 2 and 0 < hidden <= MAX_SMOOTHING_NOISE:
-            groups = measured.resolution.of(m.columns)
-            row_shares, column_shares = (in_groups(shares[j], [groups[j]]) for j in m.columns)
-            apart = m.counts - rows * np.outer(row_shares, column_shares)
-            signal = m.std * shrink_noise(apart / m.std)
-            moved[m.columns] = m.counts + part * (signal - apart)
+            change = apart[m.columns].shrunk - apart[m.columns].noisy
+            moved[m.columns] = m.counts + config.smoothing * change
     return moved
 
 
-def associations(measured: Measurements, shares: Sequence[np.ndarray], rank: int) -> np.ndarray:
-    """Return vectors of the values of all columns, whose products are the associations of these values: P(a, b) / (P(a) · P(b)) - 1.
+def associations(
+    measured: Measurements, apart: Departures, shares: Sequence[np.ndarray], rank: int
+) -> np.ndarray:
+    """Return vectors of the values of all columns, whose products approximate P(a, b) / (P(a) · P(b)) - 1.
 
-    A multiple correspondence analysis of noisy counts: the strongest directions of all pairs at once, once noise is shrunk in each pair. The
+    A multiple correspondence analysis of noisy counts: the strongest directions of all pairs at once, after noise is shrunk in each pair. The
     associations of pairs that were not counted, and of a column with itself, are filled in by those of the vectors, in turns.
 
     Parameters
     ----------
     measured : Measurements
-        Those of two columns count.
+        Its resolution gives the groups of values.
+    apart : mapping
+        The departures of pairs from independence.
     shares : sequence of ndarray, shape (size,)
         A distribution of the values of each column.
     rank : int
@@ -127,13 +164,10 @@ def associations(measured: Measurements, shares: Sequence[np.ndarray], rank: int
     roots = np.sqrt(np.concatenate(by_column))
     spans = np.split(np.arange(len(roots)), np.cumsum([len(s) for s in by_column])[:-1])
     table = np.full((len(roots), len(roots)), np.nan, dtype=np.float32)
-    for m in measured.counts:
-        if len(m.columns) == 2:
-            first, second = (spans[j] for j in m.columns)
-            expected = np.outer(roots[first], roots[second])
-            std = max(m.std, LEAST_STD) / measured.rows
-            apart = std * shrink_noise((m.counts / measured.rows - expected**2) / std) / expected
-            table[np.ix_(first, second)], table[np.ix_(second, first)] = apart, apart.T
+    for pair, departure in apart.items():
+        first, second = (spans[j] for j in pair)
+        scaled = departure.shrunk / (measured.rows * np.outer(roots[first], roots[second]))
+        table[np.ix_(first, second)], table[np.ix_(second, first)] = scaled, scaled.T
     vectors = np.zeros((len(roots), 1), dtype=np.float32)
     for _ in range(COMPLETIONS):
         completed = np.where(np.isnan(table), vectors @ vectors.T, table)
@@ -602,13 +636,14 @@ class MargNetFit:
         ]
         self.dependence = dependence_of(measured, shares)
         self.components = self._number_of_components(columns)
+        self.departures = departures(measured, shares)
         self.network = self._make_network(shares, rng).to(device)
         self.loss = CountLoss(
             layout,
             measured,
             self.components,
             device,
-            aims=smooth_counts(measured, shares, config),
+            aims=smooth_counts(measured, self.departures, config),
             memory=config.memory * 2**20,
             zeros=zeros,
         )
@@ -628,7 +663,8 @@ class MargNetFit:
         network = MixtureNetwork(
             self.layout, self.components, self.config.latent_dim, self.config.hidden, rng
         )
-        network.start_from(shares, associations(self.measured, shares, self.config.latent_dim))
+        rank = self.config.latent_dim
+        network.start_from(shares, associations(self.measured, self.departures, shares, rank))
         return network
 
     def fit(
