@@ -81,8 +81,8 @@ class CodesDraft(TextDraft):
     code_list: CodeList
 
     @property
-    def listed(self) -> frozenset[str]:
-        """See :attr:`TextDraft.listed`."""
+    def public_texts(self) -> frozenset[str]:
+        """See :attr:`TextDraft.public_texts`."""
         return frozenset(self.code_list.codes)
 
     def questions(self, column: Distinct, number: int) -> list[Question]:

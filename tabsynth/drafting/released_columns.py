@@ -241,7 +241,7 @@ class TextDraft(ColumnDraft):
     _first_round: str = ""
 
     @property
-    def listed(self) -> frozenset[str]:
+    def public_texts(self) -> frozenset[str]:
         """The texts that are not asked for, because a public list has them."""
         return frozenset()
 
@@ -256,7 +256,7 @@ class TextDraft(ColumnDraft):
             return []
         missing = self._missing(column.values)
         values = column.values.map(str)
-        new = ~missing[:-1] & ~values.isin({*self.texts, *self.listed}).to_numpy()
+        new = ~missing[:-1] & ~values.isin({*self.texts, *self.public_texts}).to_numpy()
         places = np.append(np.where(new, self.known_texts.places(values), -1), -1)
         size = len(self.known_texts.texts)
         questions = [Question(self.name, places, size, about="texts of the catalogue")]

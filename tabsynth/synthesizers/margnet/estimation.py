@@ -71,7 +71,7 @@ def shrink_noise(matrix: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Departure:
-    """How far the counts of a pair are from those of independent columns.
+    """The departure of the counts of a pair from those of independent columns.
 
     Attributes
     ----------
