@@ -1,4 +1,4 @@
-"""The settings of a benchmark: the systems, epsilons, tables, seeds and limits of a TOML file."""
+"""The settings of a benchmark: the systems, epsilons, tables, seeds and the limit of a TOML file."""
 
 import tomllib
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from tables import TABLES, Table, table_of_files
 from tabsynth.errors import InputError
 from tabsynth.methods import METHODS
 
-TOP = {"epsilons", "seeds", "delta", "limits", "tables", "systems"}
+TOP = {"epsilons", "seeds", "delta", "limit", "tables", "systems"}
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,6 @@ class System:
         What is installed in place of the package's own requirements. Empty: those.
     python : str
         The version of Python of the environment, such as "3.12". Empty: the one that runs the benchmark.
-    limit : int
-        CPU seconds of a fit. 0: that of all peers, or of ours.
     """
 
     name: str
@@ -42,7 +40,6 @@ class System:
     package: str = ""
     requirements: tuple[str, ...] = ()
     python: str = ""
-    limit: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,8 +63,8 @@ class Config:
 
     Attributes
     ----------
-    limits : dict of str to int
-        CPU seconds of a fit: "ours" and "peers".
+    limit : int
+        CPU seconds of a fit, the same for all systems.
     path : Path
         The file. The page and its pictures lie beside it.
     """
@@ -75,7 +72,7 @@ class Config:
     epsilons: tuple[float, ...]
     seeds: tuple[int, ...]
     delta: float
-    limits: Mapping[str, int]
+    limit: int
     tables: Mapping[str, Table]
     systems: Mapping[str, System]
     path: Path
@@ -95,11 +92,6 @@ class Config:
             for epsilon in sorted(self.epsilons)
         ]
 
-    def limit(self, system: str) -> int:
-        """Return the CPU seconds that a fit of a system may take."""
-        chosen = self.systems[system]
-        return chosen.limit or self.limits["peers" if chosen.peer else "ours"]
-
 
 def load(path: Path) -> Config:
     """Return the benchmark of a TOML file; InputError names what is wrong with it."""
@@ -111,9 +103,8 @@ def load(path: Path) -> Config:
         raise InputError(f"{path} lacks: {', '.join(sorted(missing))}.")
     if unknown := set(raw) - TOP:
         raise InputError(f"{path} has unknown: {', '.join(sorted(unknown))}.")
-    for name in ("ours", "peers"):
-        if not _is_number(raw["limits"].get(name)):
-            raise InputError(f"{path}: limits.{name} must be CPU seconds, above 0.")
+    if not _is_number(raw["limit"]):
+        raise InputError(f"{path}: limit must be CPU seconds, above 0, not {raw['limit']}.")
     if not raw["epsilons"] or not all(_is_number(e) for e in raw["epsilons"]):
         raise InputError(f"{path}: epsilons must be numbers above 0, not {raw['epsilons']}.")
     if not raw["seeds"] or not all(isinstance(s, int) and s >= 0 for s in raw["seeds"]):
@@ -122,7 +113,7 @@ def load(path: Path) -> Config:
         epsilons=tuple(map(float, raw["epsilons"])),
         seeds=tuple(raw["seeds"]),
         delta=float(raw["delta"]),
-        limits=raw["limits"],
+        limit=raw["limit"],
         tables={name: _table(name, facts, path) for name, facts in raw["tables"].items()},
         systems={name: _system(name, facts, path) for name, facts in raw["systems"].items()},
         path=path,
@@ -164,8 +155,6 @@ def _system(name: str, facts: Mapping[str, Any], path: Path) -> System:
         raise InputError(
             f"{path}: systems.{name} needs a list of texts as requirements, and a text as python."
         )
-    if system.limit and not _is_number(system.limit):
-        raise InputError(f"{path}: systems.{name}.limit must be CPU seconds, above 0.")
     if system.method and system.method not in METHODS:
         raise InputError(
             f"{path}: systems.{name}.method must be one of {', '.join(METHODS)}, not {system.method}."

@@ -188,7 +188,7 @@ def gain(
         for block in blocks(config)
         if (block, first) in figures and (block, other) in figures
     ]
-    gaps = [a - b for a, b in pairs if np.isfinite(a) and np.isfinite(b)]  # nobody wins by a limit
+    gaps = [a - b for a, b in pairs]
     if not gaps:
         return "–"
     text = f"{sum(gap > 0 for gap in gaps)} of {len(gaps)}; {np.mean(gaps):+.3f}"
@@ -232,15 +232,17 @@ def epsilons_and_seeds(runs: Iterable[Run]) -> str:
 
 
 def not_done(config: Config, results: Mapping[str, dict]) -> list[str]:
-    """Return the runs that ended at a limit, or without a table for another reason."""
+    """Return the runs that ended at the limit, past it, or without a table for another reason."""
     out = []
-    rows = (store.row_of(results, run) for run in config.runs())
+    rows = (store.row_of(config, results, run) for run in config.runs())
     distinct = {
         id(row): row for row in rows if row is not None
     }  # not what only another benchmark runs
     for row in distinct.values():
-        if "stopped" in row:
+        seconds = row.get("cpu_seconds", 0)
+        if "stopped" in row or seconds > config.limit:
             title = config.systems[row["system"]].title
             where = cell_name(config, (row["table"], row["epsilon"]))
-            out.append(f"- {title}, {where}, seed {row['seed']}: {row['stopped']}.")
-    return out or ["- All that were begun ended within their limits."]
+            past = f"ended after {seconds:,.0f} CPU s, when the limit was longer; it is kept"
+            out.append(f"- {title}, {where}, seed {row['seed']}: {row.get('stopped', past)}.")
+    return out or ["- All that were begun ended within the limit."]

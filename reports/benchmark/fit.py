@@ -55,7 +55,7 @@ def fit_and_sample(model: Synthesizer, train: pd.DataFrame, out: str) -> dict[st
 def main(path: str, table: str, system: str, epsilon: str, seed: str, out: str) -> dict[str, Any]:
     """Fit one system on one table and return the cost."""
     config = configs.load(Path(path))
-    limit_cpu(config.limit(system))
+    limit_cpu(config.limit)
     chosen = config.tables[table]
     schema, train, _ = chosen.split()
     budget = {"epsilon": float(epsilon), "delta": config.delta, "random_state": int(seed)}

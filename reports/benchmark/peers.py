@@ -61,58 +61,10 @@ def of_dpsynth(
     return lambda: result.synthetic_data
 
 
-def of_opendp(
-    rows: pd.DataFrame,
-    sizes: Mapping[str, int],
-    epsilon: float,
-    delta: float,
-    seed: int,
-    options: Mapping[str, Any],
-) -> Callable[[], pd.DataFrame]:
-    """Fit AIM of OpenDP. Its noise comes from the operating system, whatever the seed."""
-    import opendp.prelude as dp
-    import polars as pl
-
-    dp.enable_features("contrib")
-
-    def within(scale: float) -> bool:
-        space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
-        gaussian = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale))
-        return gaussian.map(1.0).epsilon(delta) <= epsilon
-
-    rho = 0.5 / dp.binary_search(within, bounds=(0.05, 1e3)) ** 2
-    context = dp.Context.compositor(
-        data=pl.from_pandas(rows).lazy(),
-        privacy_unit=dp.unit_of(contributions=1),
-        privacy_loss=dp.loss_of(rho=rho),
-    )
-    query = context.query(rho=rho).contingency_table(
-        keys={name: list(range(size)) for name, size in sizes.items()},
-        algorithm=dp.mbi.AIM(**options),
-    )
-    table = query.release()
-    rng = np.random.default_rng(seed)
-    return lambda: without_nulls(table.synthesize(rows=len(rows)).to_pandas(), sizes, rng)
-
-
-def without_nulls(
-    rows: pd.DataFrame, sizes: Mapping[str, int], rng: np.random.Generator
-) -> pd.DataFrame:
-    """Return rows with a value in the place of each null, drawn from the column: OpenDP adds null to the values of every column."""
-    out = {}
-    for name, size in sizes.items():
-        codes = rows[name].to_numpy(dtype=float, na_value=np.nan)
-        missing = np.isnan(codes)
-        values = np.arange(size) if missing.all() else codes[~missing]
-        out[name] = np.where(missing, rng.choice(values, len(codes)), codes).astype(np.int64)
-    return pd.DataFrame(out)
-
-
 METHODS = {
     "mst": partial(of_dpmm, "mst"),
     "aim": partial(of_dpmm, "aim"),
     "swift": of_dpsynth,
-    "opendp-aim": of_opendp,
 }
 
 

@@ -129,7 +129,7 @@ def _cost_panel(axis: Axes, config: Config, results: Mapping, table: str, key: s
         if key in (row := results.get(f"{table}-{reference}", {})):
             axis.axhline(row[key], color=GREY, linestyle=style, linewidth=1)
     axis.set_xscale("log")
-    axis.set_xlim(1, 2 * max(config.limits.values()))
+    axis.set_xlim(1, 2 * config.limit)
     _plain(axis)
     axis.grid(color="#E6E6E6", linewidth=0.6)
 

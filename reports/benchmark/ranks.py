@@ -52,7 +52,7 @@ def blocks(config: Config) -> list[Block]:
 
 def runs_of(config: Config, results: Mapping[str, dict], block: Block, system: str) -> list[dict]:
     """Return the rows of a cell over seeds, those that stand for runs that stop included."""
-    rows = [store.row_of(results, Run(block[0], system, block[1], s)) for s in config.seeds]
+    rows = [store.row_of(config, results, Run(block[0], system, block[1], s)) for s in config.seeds]
     available = [row for row in rows if row is not None]
     ended = [row for row in available if "stopped" not in row]
     return ended or available[:1]
@@ -71,17 +71,15 @@ def have_figure(config: Config, results: Mapping[str, dict], block: Block, figur
 
 
 def values(config: Config, results: Mapping[str, dict], figure: Figure) -> Found:
-    """Return signed figures by block and system: higher is better, -inf is a run that did not end."""
+    """Return signed figures by block and system, of runs that ended: higher is better."""
     figures: Found = {}
     for block in blocks(config):
         if not have_figure(config, results, block, figure):
             continue
         for system in config.systems:
             rows = runs_of(config, results, block, system)
-            if rows and "stopped" in rows[0]:
-                figures[block, system] = [-math.inf]
-            elif any(figure.key in row for row in rows):
-                seeds = [figure.sign * row[figure.key] for row in rows if figure.key in row]
+            seeds = [figure.sign * row[figure.key] for row in rows if figure.key in row]
+            if seeds:
                 figures[block, system] = seeds
     return figures
 

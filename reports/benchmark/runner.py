@@ -71,7 +71,7 @@ class Runner:
         if self.again:
             results.pop(run.key, None)
         package = self.config.systems[run.system].package
-        return store.row_of(results, run) is None and package not in self._without
+        return store.row_of(self.config, results, run) is None and package not in self._without
 
     def table(self, table: str, scratch: Path) -> Path:
         """Return a folder with the split of a table."""
@@ -99,7 +99,7 @@ class Runner:
 
     def _fit(self, run: Run, folder: Path, out: Path) -> dict | None:
         """Return the cost of the fit, or {"stopped": reason}; None where the peer cannot be installed."""
-        system, limit = self.config.systems[run.system], self.config.limit(run.system)
+        system, limit = self.config.systems[run.system], self.config.limit
         if system.peer:
             python = self.peer_python(system)
             if python is None:

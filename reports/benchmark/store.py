@@ -12,8 +12,17 @@ REFERENCES = {
 }
 
 
-def stopped_by(results: Mapping[str, dict], run: Run) -> dict | None:
-    """Return the row whose end at its limit says that this run would not end either, or None.
+def is_stale(config: Config, row: Mapping) -> bool:
+    """Return whether a row was stopped before the limit of the benchmark: then its run is still to be made."""
+    reason = row.get("stopped", "")
+    if not reason.startswith(NOT_DONE):
+        return False
+    seconds = int(reason.removeprefix(NOT_DONE).split()[0].replace(",", ""))
+    return seconds < config.limit
+
+
+def stopped_by(config: Config, results: Mapping[str, dict], run: Run) -> dict | None:
+    """Return the row whose end at the limit says that this run would not end either, or None.
 
     A system that did not end on a table at some epsilon is not tried there at a larger one, nor with
     another seed: the counts of steps and of marginals grow with epsilon, and no seed changes them.
@@ -25,6 +34,7 @@ def stopped_by(results: Mapping[str, dict], run: Run) -> dict | None:
         if row.get("stopped", "").startswith(NOT_DONE)
         and (row["table"], row["system"]) == (run.table, run.system)
         and row["epsilon"] <= run.epsilon
+        and not is_stale(config, row)
     ]
     return max(rows, key=lambda row: row["epsilon"], default=None)
 
@@ -41,11 +51,14 @@ def reason(row: Mapping, epsilon: float) -> str:
     return f"not tried (not done at ε = {row['epsilon']:g})"
 
 
-def row_of(results: Mapping[str, dict], run: Run) -> dict | None:
+def row_of(config: Config, results: Mapping[str, dict], run: Run) -> dict | None:
     """Return the row of a run, or one that stands for it; None where the run is still to be made."""
-    return results.get(run.key) or stopped_by(results, run)
+    row = results.get(run.key)
+    if row is None or is_stale(config, row):
+        return stopped_by(config, results, run)
+    return row
 
 
 def missing_runs(config: Config, results: Mapping[str, dict]) -> list[Run]:
     """Return the runs that are still to be made, in the order of the plan."""
-    return [run for run in config.runs() if row_of(results, run) is None]
+    return [run for run in config.runs() if row_of(config, results, run) is None]

@@ -14,7 +14,6 @@ import findings
 import harness
 import numpy as np
 import pandas as pd
-import peers
 import pytest
 import ranks
 import runner
@@ -39,10 +38,7 @@ TINY = """
 epsilons = [8, 1]
 seeds = [0]
 delta = 1e-5
-
-[limits]
-ours = {limit}
-peers = 1
+limit = {limit}
 
 [tables.people]
 title = "people, 3 columns"
@@ -82,7 +78,7 @@ def test_the_plan_is_every_system_epsilon_table_and_seed():
     runs = OURS.runs()
     assert set(OURS.tables) == {"census", "adult", "hospital"}
     assert OURS.epsilons == (1.0, 8.0) and OURS.seeds == (0, 1, 2)
-    assert (OURS.limits["ours"], OURS.limits["peers"]) == (1200, 3600)
+    assert OURS.limit == 900
     product = itertools.product(OURS.tables, OURS.systems, OURS.epsilons, OURS.seeds)
     assert sorted(run.key for run in runs) == sorted(Run(*each).key for each in product)
     assert [run.seed for run in runs] == sorted(run.seed for run in runs)
@@ -95,14 +91,15 @@ def test_the_plan_is_every_system_epsilon_table_and_seed():
         ("epsilons = [8, 1]", "epsilons = [0]", "epsilons"),
         ("seeds = [0]", "seeds = [-1]", "seeds"),
         ("delta = 1e-5", "", "lacks: delta"),
-        ("delta = 1e-5", "delta = 1e-5\nlimit = 3", "unknown: limit"),
-        ("peers = 1\n", "", "limits.peers"),
+        ("delta = 1e-5", "delta = 1e-5\nlimits = 3", "unknown: limits"),
+        ("limit = 5\n", "", "lacks: limit"),
+        ("limit = 5", "limit = -1", "limit must be CPU seconds"),
         ('schema = "people.schema.json"', "", "tables.people"),
         ('method = "margnet"', 'method = "magnet"', "margnet, dp-wgan"),
         ('method = "margnet"', 'peer = "mst"', "its package"),
         ('method = "margnet"', 'methods = "margnet"', "methods"),
         ("[systems.margnet]", '[systems."margnet:iid"]', "colon"),
-        ('method = "margnet"', 'method = "margnet"\nlimit = -1', "systems.margnet.limit must be"),
+        ('method = "margnet"', 'method = "margnet"\nlimit = 7', "limit"),  # it is the same for all
         ('method = "margnet"', 'peer = "mst"\npackage = "a"\npython = 3.12', "text as python"),
         ('method = "margnet"', 'peer = "mst"\npackage = "a"\nrequirements = "b"', "list of texts"),
     ],
@@ -134,7 +131,7 @@ def test_the_rows_of_the_store_are_what_their_keys_say():
         assert 0 < row.get("spent", row["epsilon"]) <= row["epsilon"] * (1 + 1e-9)
         ours = row["system"] == OF_PATE or OURS.systems[row["system"]].method
         if ours and "cpu_seconds" in row:
-            assert row["cpu_seconds"] <= OURS.limits["ours"]
+            assert row["cpu_seconds"] <= OURS.limit
 
 
 def test_a_run_past_its_limit_stands_for_larger_epsilons_and_other_seeds():
@@ -142,12 +139,12 @@ def test_a_run_past_its_limit_stands_for_larger_epsilons_and_other_seeds():
     broken = vars(Run("adult", "mst", 1.0, 0)) | {"stopped": "MemoryError"}
     results = {Run("adult", "aim", 2.0, 1).key: row, Run("adult", "mst", 1.0, 0).key: broken}
     for epsilon, seed in itertools.product((1.0, 2.0, 8.0), range(3)):
-        reference = store.row_of(results, Run("adult", "aim", epsilon, seed))
+        reference = store.row_of(OURS, results, Run("adult", "aim", epsilon, seed))
         assert (reference is row) == (epsilon >= 2.0)
-    assert store.row_of(results, Run("census", "aim", 8.0, 0)) is None
-    assert store.row_of(results, Run("adult", "margnet", 8.0, 0)) is None
-    assert store.row_of(results, Run("adult", "mst", 1.0, 0)) is broken
-    assert store.row_of(results, Run("adult", "mst", 8.0, 0)) is None  # a failure is no limit
+    assert store.row_of(OURS, results, Run("census", "aim", 8.0, 0)) is None
+    assert store.row_of(OURS, results, Run("adult", "margnet", 8.0, 0)) is None
+    assert store.row_of(OURS, results, Run("adult", "mst", 1.0, 0)) is broken
+    assert store.row_of(OURS, results, Run("adult", "mst", 8.0, 0)) is None  # a failure is no limit
 
 
 def test_mean_ranks_are_those_of_rankdata_where_nothing_is_missing():
@@ -186,7 +183,7 @@ def test_only_systems_that_met_on_two_tables_are_ranked():
     results = {((t, 1.0), s): [0.5] for t in ("census", "adult") for s in ("margnet", "mst")}
     results |= {(("census", e), "aim"): [0.5] for e in (1.0, 8.0)}
     assert ranks.ranked_systems(OURS, results) == ["margnet", "mst"]
-    results |= {(("adult", 1.0), "aim"): [-math.inf]}
+    results |= {(("adult", 1.0), "aim"): [0.4]}
     assert ranks.ranked_systems(OURS, results) == ["margnet", "mst", "aim"]
     tied = ranks.mean_ranks(OURS, results, ["margnet", "mst", "aim"])
     assert tied["margnet"].value == pytest.approx(1.75)
@@ -218,17 +215,16 @@ def test_losses_and_leaders_name_the_peer_that_is_ahead():
     assert findings.close(*close) and not findings.close(close[0], findings.Place("b", 0.6, 0.0))
 
 
-def test_a_peer_has_its_own_environment_options_and_limit(people, tmp_path, monkeypatch):
+def test_a_peer_has_its_own_environment_and_options(people, tmp_path, monkeypatch):
     path = people(5).path
     path.write_text(
         path.read_text().replace(
             'method = "margnet"',
             'peer = "aim"\npackage = "aim @ git+https://a/b.git@" \n'
-            'requirements = ["jax==1"]\npython = "3.99"\nlimit = 7\noptions = { size = 2 }',
+            'requirements = ["jax==1"]\npython = "3.99"\noptions = { size = 2 }',
         )
     )
     config, ran = configs.load(path), []
-    assert config.limit("margnet") == 7
     monkeypatch.setattr(runner, "PEERS", tmp_path / "peers")
     python = tmp_path / "peers" / "aim-git-https-a-b.git-" / "bin" / "python"
 
@@ -250,9 +246,9 @@ def test_a_peer_has_its_own_environment_options_and_limit(people, tmp_path, monk
     started = []
     monkeypatch.setattr(Runner, "process", lambda _, what, limit: started.append((what, limit)))
     Runner(config)._fit(Run("people", "margnet", 1.0, 3), tmp_path, tmp_path / "out.csv")
-    assert started[0][0][0] == python and started[0][0][-1] == '{"size": 2}' and started[0][1] == 7
+    assert started[0][0][0] == python and started[0][0][-1] == '{"size": 2}' and started[0][1] == 5
     (line,) = writing.peers(config)[2:]
-    assert line == f"| margnet | `{package}` | size = 2 | 7 |"
+    assert line == f"| margnet | `{package}` | size = 2 |"
 
 
 def test_a_command_that_is_not_there_does_not_succeed():
@@ -288,10 +284,10 @@ def test_a_cell_that_a_system_did_not_end_is_no_win_and_one_not_tried_is_not_cal
     assert any(line.startswith("| AIM | 1 | not done in 1,200 CPU s |") for line in texts)
     assert any(line.startswith("| AIM | 8 | not tried (not done at ε = 1) |") for line in texts)
     second = Run("adult", "aim", 8.0, 2)  # it was tried after all, with one seed
-    rows[second.key] = vars(second) | {"stopped": store.NOT_DONE + "2 CPU s"}
+    rows[second.key] = vars(second) | {"stopped": store.NOT_DONE + "2,000 CPU s"}
     assert findings.cells_without_table(OURS, rows, "aim") == "2 not done"
     assert any(
-        "| AIM | 8 | not done in 2 CPU s |" in x for x in writing.of_table(OURS, rows, "adult")
+        "| AIM | 8 | not done in 2,000 CPU s |" in x for x in writing.of_table(OURS, rows, "adult")
     )
 
 
@@ -310,8 +306,41 @@ def test_nobody_is_ahead_on_a_figure_that_another_was_not_measured_by():
     assert ranks.values(OURS, rows, findings.BY["target_auroc"]) == {}
     rows[theirs.key] = vars(theirs) | {"stopped": store.NOT_DONE + "1,200 CPU s"}
     result = ranks.values(OURS, rows, findings.BY["target_auroc"])
-    stopped = {((t, e), "mst"): [-math.inf] for t, e in (block, ("census", 8.0))}
-    assert result == {(block, "margnet"): [0.8]} | stopped
+    assert result == {(block, "margnet"): [0.8]}
+
+
+def test_a_run_that_was_stopped_is_in_no_rank():
+    """A system that was stopped is neither ahead of nor behind another that is worse than independent columns."""
+    rows = {}
+    for table, system in itertools.product(("census", "adult", "hospital"), ("margnet", "mst")):
+        run = Run(table, system, 1.0, 0)
+        rows[run.key] = vars(run) | {"tvd2": 0.1 if system == "margnet" else 0.9}
+    for table in ("census", "adult", "hospital"):
+        run = Run(table, "aim", 1.0, 0)
+        ended = {"tvd2": 0.2} if table != "hospital" else {"stopped": "not done in 1,200 CPU s"}
+        rows[run.key] = vars(run) | ended
+    figures = ranks.values(OURS, rows, findings.BY["tvd2"])
+    assert (("hospital", 1.0), "aim") not in figures and (("hospital", 8.0), "aim") not in figures
+    result = ranks.mean_ranks(OURS, figures, ranks.ranked_systems(OURS, figures))
+    assert {name: rank.value for name, rank in result.items()} == {"margnet": 1, "aim": 2, "mst": 3}
+    cells = writing.rank_table(OURS, rows, {figure.key: result for figure in ranks.FIGURES})
+    (aim,) = (line for line in cells if line.startswith("| AIM |"))
+    assert aim.endswith("| 2, 1 not done, 1 not tried |")
+
+
+def test_a_run_that_a_shorter_limit_stopped_is_still_to_be_made():
+    run, larger = Run("adult", "aim", 1.0, 0), Run("adult", "aim", 8.0, 0)
+    rows = {run.key: vars(run) | {"stopped": "not done in 600 CPU s"}}
+    assert store.row_of(OURS, rows, run) is store.row_of(OURS, rows, larger) is None
+    assert {run, larger} <= set(store.missing_runs(OURS, rows))
+    assert writing.missing(OURS, rows)[0].startswith("Of 180 runs 0 ended, 0 were stopped, 0 more")
+    rows[run.key] = vars(run) | {"stopped": "not done in 900 CPU s"}
+    assert store.row_of(OURS, rows, larger) is rows[run.key]
+    rows[run.key] = vars(run) | {"tvd2": 0.1, "cpu_seconds": 1671.4}  # it ended under a longer one
+    assert store.row_of(OURS, rows, run) is rows[run.key]
+    assert findings.not_done(OURS, rows) == [
+        "- AIM, Adult, 14 columns, ε = 1, seed 0: ended after 1,671 CPU s, when the limit was longer; it is kept."
+    ]
 
 
 @pytest.mark.slow(cases=0)
@@ -370,7 +399,8 @@ def test_one_bench_from_end_to_end(people, protocol, capsys):
     before = config.store.read_bytes()
     Runner(config, "eps8").run()  # nothing is missing
     assert config.store.read_bytes() == before
-    writing.write(config)
+    for _ in range(2):  # a page that is there is replaced
+        writing.write(config)
     page = (config.path.parent / "README.md").read_text()
     assert "<!--" not in page and "**1 is still to be made** (margnet 1)" in page
     assert f"{row['target_auroc']:.3f}" in page
@@ -383,13 +413,3 @@ def test_the_split_is_that_of_the_evaluation_protocol():
     schema, train, test = TABLES["hospital"].split()
     assert (len(train), len(test)) == (3499, 1500) and len(schema.names) == 48
     assert not set(train.index) & set(test.index)
-
-
-def test_nulls_of_a_peer_become_values_of_their_column():
-    """Known values stay; a column of nulls alone has each of its values."""
-    rows = pd.DataFrame({"a": [2.0, None, 2.0, None], "b": [0, 1, 1, 0], "c": [None] * 4})
-    out = peers.without_nulls(
-        pd.concat([rows] * 50), {"a": 3, "b": 2, "c": 4}, np.random.default_rng(0)
-    )
-    assert list(out.a) == [2] * 200 and list(out.b) == [0, 1, 1, 0] * 50
-    assert set(out.c) == {0, 1, 2, 3} and set(map(str, out.dtypes)) == {"int64"}

@@ -51,7 +51,7 @@ def write(config: Config) -> None:
         "BASELINE": findings.below_baseline(config, results),
         "AGAINST": findings.against(config, results, first),
         "DELTA": [f"{config.delta:g}".replace("e-0", "e-")],
-        "LIMITS": [f"{config.limits['ours']:,} for ours and {config.limits['peers']:,} for peers"],
+        "LIMIT": [f"{config.limit:,}"],
         "PEERS": peers(config),
         "RELEASE": [release_line(config, results)],
         "FIRST": [config.systems[first].title],
@@ -63,14 +63,14 @@ def write(config: Config) -> None:
         ],
     }
     page = harness.fill(TEMPLATE, {name: "\n".join(lines) for name, lines in parts.items()})
-    write_text(folder / "README.md", page)
+    write_text(folder / "README.md", page, overwrite=True)
 
 
 def missing(config: Config, results: Mapping[str, dict]) -> list[str]:
     """Return how many runs were made, and which are missing."""
     runs = config.runs()
     absent = store.missing_runs(config, results)
-    measured = [run for run in runs if run.key in results]
+    measured = [run for run in runs if run.key in results and run not in absent]
     ended = [run for run in measured if "stopped" not in results[run.key]]
     text = (
         f"Of {len(runs)} runs {len(ended)} ended, {len(measured) - len(ended)} were stopped,"
@@ -90,14 +90,14 @@ def missing(config: Config, results: Mapping[str, dict]) -> list[str]:
 def peers(config: Config) -> list[str]:
     """Return the package of each peer, and the settings that differ from its defaults."""
     lines = [
-        "| peer | package | settings that differ from its defaults | limit, CPU s |",
-        "|" + "---|" * 4,
+        "| peer | package | settings that differ from its defaults |",
+        "|" + "---|" * 3,
     ]
-    for name, system in config.systems.items():
+    for system in config.systems.values():
         if system.peer:
             options = ", ".join(f"{key} = {value}" for key, value in system.options.items())
             package = re.sub(r"@([0-9a-f]{12})[0-9a-f]{28}$", r"@\1", system.package)
-            cells = [system.title, f"`{package}`", options or "none", f"{config.limit(name):,}"]
+            cells = [system.title, f"`{package}`", options or "none"]
             lines.append("| " + " | ".join(cells) + " |")
     return lines if len(lines) > 2 else ["This benchmark has no peers."]
 
