@@ -240,8 +240,12 @@ TRIPLES_WEIGHT = 15.0  # of the squared error of a triple of values, over √(ex
 SEEN = 0.5  # rows in which values are expected together: fewer do not count in the choice of public rows, nor in triples
 REPLACED = 3  # draws of fresh rows, for groups of values
 BATCHES, LEAST_BATCH = 64, 32  # of a sweep over a column: rows of one batch move at once
-SPREAD = 0.5  # of the logits of a value over the components, at the start of a fit: more is further from independence than most tables are
-LEAST_DIRECTION = 0.03  # of the hidden layer's values at the start, as a share of the strongest
+# Of a value in a component at the start of a fit: its probability over that of the column.
+LEAST_LIFT = 0.01
+ADJUSTMENTS = 5  # of the start of a fit to the distribution of each column
+SMALLEST_MEAN = 1e-30
+LEAST_SQUARE = 1e-6  # of a direction of the logits of a component, at the start of a fit
+LEAST_DIRECTION = 0.01  # of the hidden layer's values at the start, as a share of the strongest
 COMMON = 10.0  # rows in which a value is expected: fewer, and its entries stay as they are drawn
 
 
@@ -262,24 +266,36 @@ class MixtureNetwork(nn.Module):
         self.body = mlp([latent_dim, *hidden, sum(self.sizes)], rng)
 
     @torch.no_grad()
-    def start_from(self, marginals: Sequence[np.ndarray], vectors: np.ndarray) -> None:
-        """Set the last layer so that components have each column's distribution, and about the associations that ``vectors`` have as products.
+    def start_from(self, marginals: Sequence[np.ndarray], probabilities: np.ndarray) -> None:
+        """Set inputs and last layer so that the components are near those of a mixture.
 
-        The logits of a component are the products of its input with the vectors of the values. Their spread is at most ``SPREAD`` for each value.
+        The inputs are the strongest directions of its logits, and the last layer their regression on the hidden layer.
 
         Parameters
         ----------
         marginals : sequence of ndarray, shape (size,)
-            All entries are positive.
-        vectors : ndarray, shape (width, at most latent_dim)
+            All entries are positive. Values of a component are taken to be at least ``LEAST_LIFT`` times as likely.
+        probabilities : ndarray, shape (components, values of all columns)
         """
         last = self.body[-1]
         assert isinstance(last, nn.Linear)
-        last.bias.copy_(torch.as_tensor(np.log(np.concatenate(marginals))))
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True) / SPREAD
-        logits = self.inputs[:, : vectors.shape[1]].numpy() @ (vectors / lengths.clip(1.0)).T
+        weights = np.concatenate(marginals)
+        logits = np.log(np.maximum(probabilities / weights, LEAST_LIFT))
+        starts = np.cumsum([0, *self.sizes[:-1]])
+        means = np.add.reduceat(logits * weights, starts, axis=1)
+        logits -= np.repeat(means, self.sizes, axis=1)
+        squares, directions = np.linalg.eigh(logits * weights @ logits.T)
+        strong = directions[:, squares > LEAST_SQUARE * len(logits)][:, -self.inputs.shape[1] :]
+        inputs = torch.from_numpy(strong * math.sqrt(len(logits)))
+        self.inputs[:, : strong.shape[1]] = inputs
         features = self.body[:-1](self.inputs).numpy()
-        last.weight.copy_(torch.from_numpy(np.linalg.lstsq(features, logits, LEAST_DIRECTION)[0].T))
+        features = np.column_stack([features, np.ones_like(features[:, :1])])
+        solution = np.linalg.lstsq(features, logits, LEAST_DIRECTION)[0]
+        last.weight.copy_(torch.from_numpy(solution[:-1].T))
+        logs = torch.from_numpy(np.log(weights))
+        last.bias.copy_(logs + torch.from_numpy(solution[-1]))
+        for _ in range(ADJUSTMENTS):
+            last.bias.add_(logs - self().mean(dim=0).clamp_min_(SMALLEST_MEAN).log_())
 
     def forward(self) -> Tensor:
         """Return probabilities, shape (components, layout.width)."""

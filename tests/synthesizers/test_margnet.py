@@ -17,8 +17,6 @@ from tabsynth.synthesizers.margnet import estimation
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import (
     MargNetFit,
-    associations,
-    departures,
     dependence_of,
 )
 from tabsynth.synthesizers.margnet.selection import Measurements, Resolution
@@ -139,7 +137,7 @@ def test_it_goes_on_past_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimation, "FURTHER_STEPS", 0)
     stopped = fit_of(measured, sizes, float(len(index)))
     stopped.fit(TrainingMonitor())
-    monkeypatch.setattr(estimation, "CONTINUATION", 1.5)
+    monkeypatch.setattr(estimation, "CONTINUATION", 5.0)
     fits = [fit_of(measured, sizes, float(len(index))) for _ in range(2)]
     fit, other = fits
     fit.fit(TrainingMonitor())
@@ -150,7 +148,7 @@ def test_it_goes_on_past_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
         and fit.errors[: turned + 1] == stopped.errors
     )
     # Where less is clear it goes on for less.
-    assert len(fit.errors) == turned + int(1.5 * fit.entropy_share * turned) < 600
+    assert len(fit.errors) == turned + int(5.0 * fit.entropy_share * turned) < 600
     assert fit.errors[-1] < stopped.errors[-1]
     moved = np.abs(np.diff(fit.errors))
     assert moved[-5:].max() < 0.1 * moved[turned : turned + 5].max()
@@ -233,7 +231,7 @@ def test_entropy_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         fit.fit(TrainingMonitor(trial_steps=600))
         p = fit.mixture().probabilities.double().clamp_min(1e-12)
         entropies.append(float(-(p * p.log()).sum(1).mean()))
-        assert fit.errors[-1] < 0.1 * fit.errors[0]
+        assert fit.errors[-1] < 0.2 * fit.errors[0]
     assert entropies[1] > entropies[0] + 0.05
 
 
@@ -345,43 +343,18 @@ def test_the_first_rows_follow_the_one_way_counts() -> None:
     config = tiny()
     measured = measurements([Measured((0,), counts, 1.0)], layout.sizes, counts.sum())
     fit = MargNetFit(layout, config, measured, rng())
-    with torch.no_grad():
-        fit.network.body[-1].weight.zero_()
     result = fit.mixture().probabilities.double().mean(0).numpy()
-    np.testing.assert_allclose(result, counts / counts.sum(), atol=2e-3)
+    np.testing.assert_allclose(result, counts / counts.sum(), atol=5e-3)
 
 
-@pytest.mark.parametrize("pairs", [[(0, 1), (0, 2), (1, 2)], [(0, 1), (0, 2)]])
-def test_associations_are_those_of_exact_counts(pairs: list[tuple[int, int]]) -> None:
-    """Products of the vectors give P(a, b) / (P(a) · P(b)) - 1 of a chain of columns, also where two of its pairs alone were counted."""
-    shares = [np.array([0.5, 0.3, 0.2]), np.array([0.6, 0.4]), np.array([0.25, 0.75])]
-    bent = np.array([1.0, 1.0, -4.0]), np.array([1.0, -1.5]), np.array([3.0, -1.0])
-    factors = [x / np.sqrt(p @ x**2) for p, x in zip(shares, bent, strict=True)]
-    strength = {(0, 1): 0.4, (0, 2): 0.3, (1, 2): 0.24}
-    expected = {
-        pair: rho * np.outer(factors[pair[0]], factors[pair[1]]) for pair, rho in strength.items()
-    }
-    counts = [
-        Measured((a, b), 9e6 * np.outer(shares[a], shares[b]) * (1 + expected[a, b]), 1.0)
-        for a, b in pairs
-    ]
-    measured = measurements(counts, (3, 2, 2), 9e6)
-    vectors = associations(measured, departures(measured, shares), shares, 3)
-    blocks = np.split(vectors, [3, 5])
-    for a, b in pairs:
-        # Directions of negative strength, which no vectors have, are a part of what a few turns leave.
-        np.testing.assert_allclose(blocks[a] @ blocks[b].T, expected[a, b], atol=0.2)
-    assert np.all(np.sign(blocks[0] @ blocks[2].T) == np.sign(expected[0, 2]))
-
-
-def test_a_fit_starts_near_the_associations() -> None:
+def test_a_fit_starts_near_the_tree_model() -> None:
     """Its first error is a part of that of independent columns with the same counts."""
     index, sizes = correlated()
     fit = fit_of(counted(index, sizes, 12.0, seed=1), sizes, float(len(index)))
     start = fit.loss(fit.network())[0]
     with torch.no_grad():
         fit.network.body[-1].weight.zero_()
-    assert start < 0.8 * fit.loss(fit.network())[0]
+    assert start < 0.4 * fit.loss(fit.network())[0]
 
 
 def test_one_cycle() -> None:

@@ -9,8 +9,8 @@ After GEM (Liu, Vietri, Wu 2021, "Iterative Methods for Private Synthetic Data")
 NOTE[DIFF] Pairs of columns are counted at once, with the budget ∝ cells^(2/3); the papers choose a few in
 rounds, by the exponential mechanism, and weigh the last one most. Rare values are counted in groups. See
 :mod:`tabsynth.synthesizers.margnet.selection`.
-NOTE[DIFF] The first components are near the strongest associations of all pairs at once, in place of independent columns, which takes a third of the
-steps. See :func:`associations`.
+NOTE[DIFF] The first components are near the tree model of the noisy pairs, in place of independent columns, which takes a sixth of the
+steps. See :mod:`tabsynth.synthesizers.margnet.tree`.
 NOTE[DIFF] The loss of each cell is in units of its noise. Where it has come down to that noise, the fit goes
 on for some times as long, as its rate falls to 0 and entropy weighs more; the papers take a fixed number of steps.
 NOTE[DIFF] Where the loss rises to four times what it was, the fit goes back and halves its learning rate.
@@ -36,13 +36,13 @@ from tabsynth.schema.schema import Zero
 from tabsynth.synthesizers.margnet.config import CLEAR_DEPENDENCE, MargNetConfig
 from tabsynth.synthesizers.margnet.declared import TableCounts
 from tabsynth.synthesizers.margnet.selection import LEAST_STD, Measurements
-from tabsynth.synthesizers.mixture import Mixture, MixtureNetwork
+from tabsynth.synthesizers.margnet.tree import TreeModel
+from tabsynth.synthesizers.mixture import Mixture, MixtureNetwork, host
 from tabsynth.training.loop import TrainingMonitor, run_steps
 from tabsynth.training.networks import Adam
 
 # Of the rows: the largest singular value of pure noise of pairs that are smoothed.
 MAX_SMOOTHING_NOISE = 0.1
-COMPLETIONS = 6  # of the table of associations, where some were not counted
 
 
 def shrink_noise(matrix: np.ndarray) -> np.ndarray:
@@ -136,13 +136,8 @@ def smooth_counts(
     return moved
 
 
-def associations(
-    measured: Measurements, apart: Departures, shares: Sequence[np.ndarray], rank: int
-) -> np.ndarray:
-    """Return vectors of the values of all columns, whose products approximate P(a, b) / (P(a) · P(b)) - 1.
-
-    A multiple correspondence analysis of noisy counts: the strongest directions of all pairs at once, after noise is shrunk in each pair. The
-    associations of pairs that were not counted, and of a column with itself, are filled in by those of the vectors, in turns.
+def tree_of(measured: Measurements, apart: Departures, shares: Sequence[np.ndarray]) -> TreeModel:
+    """Return the tree model of noisy counts.
 
     Parameters
     ----------
@@ -152,29 +147,9 @@ def associations(
         The departures of pairs from independence.
     shares : sequence of ndarray, shape (size,)
         A distribution of the values of each column.
-    rank : int
-        Length of the vectors, at most.
-
-    Returns
-    -------
-    ndarray, shape (values of all columns, rank)
     """
-    groups = measured.resolution.pairs
-    by_column = [in_groups(s, [g]) for s, g in zip(shares, groups, strict=True)]
-    roots = np.sqrt(np.concatenate(by_column))
-    spans = np.split(np.arange(len(roots)), np.cumsum([len(s) for s in by_column])[:-1])
-    table = np.full((len(roots), len(roots)), np.nan, dtype=np.float32)
-    for pair, departure in apart.items():
-        first, second = (spans[j] for j in pair)
-        scaled = departure.shrunk / (measured.rows * np.outer(roots[first], roots[second]))
-        table[np.ix_(first, second)], table[np.ix_(second, first)] = scaled, scaled.T
-    vectors = np.zeros((len(roots), 1), dtype=np.float32)
-    for _ in range(COMPLETIONS):
-        completed = np.where(np.isnan(table), vectors @ vectors.T, table)
-        values, directions = np.linalg.eigh(completed)
-        vectors = directions[:, -rank:] * np.sqrt(np.maximum(values[-rank:], 0))
-    vectors /= roots[:, None]
-    return np.concatenate([vectors[span][g] for span, g in zip(spans, groups, strict=True)])
+    shrunk = {pair: departure.shrunk / measured.rows for pair, departure in apart.items()}
+    return TreeModel.of(shares, measured.resolution.pairs, shrunk)
 
 
 def dependence_of(measured: Measurements, shares: Sequence[np.ndarray]) -> float:
@@ -659,12 +634,12 @@ class MargNetFit:
         return self.config.rows_of_mixture(columns, self.dependence)
 
     def _make_network(self, shares: Sequence[np.ndarray], rng: torch.Generator) -> Any:
-        """Return a network that gives columns with these distributions, and about the associations of the counts."""
+        """Return a network whose components are near the tree model of the counts."""
         network = MixtureNetwork(
             self.layout, self.components, self.config.latent_dim, self.config.hidden, rng
         )
-        rank = self.config.latent_dim
-        network.start_from(shares, associations(self.measured, self.departures, shares, rank))
+        self.tree = tree_of(self.measured, self.departures, shares)
+        network.start_from(shares, self.tree.components(self.components, host(rng)))
         return network
 
     def fit(

@@ -363,17 +363,21 @@ def weighted_tree(
 
 
 def spanning_tree(pairs: Sequence[Pair], distances: Sequence[float]) -> list[Pair]:
-    """Return the pairs of the largest distances that connect all columns of ``pairs`` without a cycle."""
-    if not pairs:
-        return []
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import minimum_spanning_tree
-
-    costs = 1.0 + max(distances) - np.array(distances)  # an entry of 0 would be no pair
-    size = 1 + max(b for _, b in pairs)
-    graph = coo_array((costs, tuple(zip(*pairs, strict=True))), shape=(size, size))
-    first, second = minimum_spanning_tree(graph.tocsr()).nonzero()
-    return sorted(zip(first.tolist(), second.tolist(), strict=True))
+    """Return the pairs of the largest distances that connect all columns of ``pairs`` without a cycle (Kruskal 1956)."""
+    part = {
+        j: j for pair in pairs for j in pair
+    }  # of each column, the first one on the way to that of its part
+    tree = list[Pair]()
+    for i in np.argsort(-np.asarray(distances), kind="stable"):
+        ends = list(pairs[i])
+        for end, j in enumerate(ends):
+            while part[j] != j:
+                part[j] = j = part[part[j]]
+            ends[end] = j
+        if ends[0] != ends[1]:
+            part[ends[0]] = ends[1]
+            tree.append(pairs[i])
+    return sorted(tree)
 
 
 def triples_within(pairs: Sequence[Pair], groups: Groups, max_cells: int) -> list[Triple]:
