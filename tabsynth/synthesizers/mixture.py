@@ -299,8 +299,31 @@ class MixtureNetwork(nn.Module):
 
     def forward(self) -> Tensor:
         """Return probabilities, shape (components, layout.width)."""
-        logits = self.body(self.inputs).split(self.sizes, dim=1)
-        return torch.cat([torch.softmax(column, dim=1) for column in logits], dim=1)
+        return normalise(self.body(self.inputs), self.sizes)
+
+
+def normalise(logits: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Return the probabilities of the values of each column, by their logits."""
+    columns = logits.split(list(sizes), dim=1)
+    return torch.cat([torch.softmax(column, dim=1) for column in columns], dim=1)
+
+
+class Components(nn.Module):
+    """The components of a mixture by themselves: a logit of each value in each of them.
+
+    Parameters
+    ----------
+    logits : Tensor, shape (components, values of all columns)
+    sizes : sequence of int
+    """
+
+    def __init__(self, logits: Tensor, sizes: Sequence[int]) -> None:
+        super().__init__()
+        self.sizes, self.inputs = sizes, nn.Parameter(logits)
+
+    def forward(self) -> Tensor:
+        """Return probabilities, shape (components, layout.width)."""
+        return normalise(self.inputs, self.sizes)
 
 
 class Mixture(nn.Module):

@@ -148,6 +148,9 @@ def set_bias(network: nn.Module, layout: Layout, marginals: Sequence[np.ndarray]
 
 
 Betas = tuple[float, float]
+PAIRS = 8  # of moves and changes of the gradient, in L-BFGS
+SUFFICIENT = 1e-4  # fall of the value, as a share of what the slope promises
+FIRST_MOVE = 0.1  # the largest entry
 WARM_UP = 0.3  # share of the steps of a one-cycle schedule in which the rate grows
 
 # After the noise, any optimiser is post-processing: it costs nothing.
@@ -218,6 +221,86 @@ class Adam:
         for name, tensors in self.state_dict().items():
             for tensor, value in zip(tensors, state[name], strict=True):
                 tensor.copy_(value)
+
+
+class LBFGS:
+    """L-BFGS (Liu, Nocedal 1989, "On the limited memory BFGS method for large scale optimization", Math. Programming 45), with a line search.
+
+    Each step takes one value and gradient of the function. Steps are halved, or shortened more, until the value falls (Armijo 1966).
+
+    Parameters
+    ----------
+    point : Tensor, shape (n,)
+        Moved in place, to points of smaller values alone.
+    """
+
+    def __init__(self, point: Tensor) -> None:
+        self.point, self.trial = point, point.clone()
+        self.direction, self.gradient = torch.zeros_like(point), torch.zeros_like(point)
+        self.value: float | None = None  # at the point; None where the function is another now
+        self.length = 1.0
+        self.moves, self.changes = list[Tensor](), list[Tensor]()
+
+    @torch.no_grad()
+    def step(self, value: float, gradient: Tensor) -> None:
+        """Take the value and the gradient at ``trial``, and set the next one."""
+        if self.value is not None:
+            expected = self.length * float(torch.dot(self.direction, self.gradient))
+            rise = value - self.value
+            if not rise <= SUFFICIENT * expected:
+                # To the least value of the parabola through both.
+                part = expected / (2 * (expected - rise)) if math.isfinite(rise) else 0.0
+                self.length *= min(max(part, 0.1), 0.5)
+                torch.add(self.point, self.direction, alpha=self.length, out=self.trial)
+                return
+            move, change = self.trial - self.point, gradient - self.gradient
+            if torch.dot(move, change) > 0:
+                self.moves = [*self.moves[-PAIRS + 1 :], move]
+                self.changes = [*self.changes[-PAIRS + 1 :], change]
+            self.point.copy_(self.trial)
+        self.value, self.gradient, self.length = value, gradient, 1.0
+        self.direction = self._direction()
+        torch.add(self.point, self.direction, out=self.trial)
+
+    def _direction(self) -> Tensor:
+        """Return minus the gradient times the inverse Hessian that the last moves show; at first, a small step down."""
+        direction = -self.gradient
+        if not self.moves:
+            return direction.mul_(FIRST_MOVE / float(direction.abs().max().clamp_min(1e-30)))
+        products = list[Tensor]()
+        pairs = list(zip(self.moves, self.changes, strict=True))
+        for move, change in reversed(pairs):
+            products.append(torch.dot(move, direction) / torch.dot(move, change))
+            direction.addcmul_(change, products[-1], value=-1)
+        move, change = pairs[-1]
+        direction.mul_(torch.dot(move, change) / torch.dot(change, change))
+        for (move, change), product in zip(pairs, reversed(products), strict=True):
+            product = product - torch.dot(change, direction) / torch.dot(move, change)
+            direction.addcmul_(move, product)
+        return direction
+
+    @torch.no_grad()
+    def change_function(self) -> None:
+        """Go on with another function, much like the one before."""
+        self.value = None
+        self.trial.copy_(self.point)
+
+    def state_dict(self) -> StateDict:
+        """Return what is known of the function at the point, and the last moves; not the point."""
+        value = torch.tensor(math.nan if self.value is None else self.value, dtype=torch.float64)
+        state = {"value": value, "length": torch.tensor(self.length, dtype=torch.float64)}
+        vectors = {name: getattr(self, name) for name in ("trial", "direction", "gradient")}
+        return {**state, **vectors, "moves": self.moves, "changes": self.changes}
+
+    def load_state_dict(self, state: StateDict) -> None:
+        """Invert :meth:`state_dict`."""
+        value = float(state["value"])
+        self.value, self.length = None if math.isnan(value) else value, float(state["length"])
+        for name in ("trial", "direction", "gradient"):
+            getattr(self, name).copy_(state[name])
+        self.moves, self.changes = (
+            [t.to(self.point) for t in state[n]] for n in ("moves", "changes")
+        )
 
 
 def one_cycle(t: float) -> float:

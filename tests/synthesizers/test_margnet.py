@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -304,6 +305,82 @@ def test_state_goes_on_where_it_was(rate: float) -> None:
     torch.testing.assert_close(
         second.mixture().probabilities, whole.mixture().probabilities, rtol=0, atol=0
     )
+
+
+def short_network(monkeypatch: pytest.MonkeyPatch, further: int = 40) -> None:
+    """Let the components go on by themselves after 20 steps."""
+    monkeypatch.setattr(MargNetFit, "network_steps", 20)
+    monkeypatch.setattr(estimation, "COMPONENT_STEPS", further)
+
+
+def test_components_go_on_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the network's steps have not led to the noise: with fewer steps than it, and with less entropy past the noise."""
+    index, sizes = correlated(3000)
+    measured = counted(index, sizes, 0.8)
+    network = fit_of(measured, sizes, 3000.0)
+    network.fit(TrainingMonitor())
+    short_network(monkeypatch)
+    fit = fit_of(measured, sizes, 3000.0)
+    fit.fit(TrainingMonitor())
+    assert network.noise_step is not None and fit.noise_step is not None
+    assert 20 < fit.noise_step < network.noise_step
+    further = max(40, fit.noise_step - 20)
+    assert len(fit.errors) == fit.noise_step + further
+    assert fit.errors[fit.noise_step] <= 1 < fit.errors[fit.noise_step - 1]
+    p = fit.mixture().probabilities
+    blocks = fit.layout.blocks
+    for block in blocks:
+        torch.testing.assert_close(p[:, block.start : block.stop].sum(1), torch.ones(len(p)))
+    assert fit.loss(p)[0] <= 1.02 * fit.errors[-1]
+    # The weights of entropy, which are those of the network before.
+    places = [
+        19,
+        20,
+        fit.noise_step,
+        *(fit.noise_step + 1 + math.ceil(further * k / 3) for k in range(3)),
+    ]
+    weights = [fit._entropy_of_components(i, 600) for i in places]
+    late = np.array([1.0, 0.8, 0.6]) * fit.late_entropy
+    np.testing.assert_allclose(weights, (1 - 20 / 600) * np.array([1, 1, 1, *late]))
+
+
+def test_components_stop_where_nothing_more_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts that no table has are never met: the steps end long before the last, and the error is the least that there is."""
+    short_network(monkeypatch)
+    index, sizes = correlated(1000)
+    measured = counted(index, sizes, 1.0)
+    # The counts of a pair, in another order than the columns by themselves have it.
+    wrong = [
+        replace(m, counts=m.counts[::-1].copy()) if m.columns == (0, 1) else m for m in measured
+    ]
+    fit = fit_of(wrong, sizes, 1000.0, steps=3000)
+    fit.fit(TrainingMonitor())
+    assert min(fit.errors) > 5 and fit.noise_step is not None and len(fit.errors) < 600
+    longer = fit_of(wrong, sizes, 1000.0, steps=3000)
+    longer.trial = True
+    for i in range(1000):
+        longer.step(i, 3000)
+    assert longer.noise_step is None and fit.errors[-1] < 1.05 * longer.errors[-1]
+
+
+def test_components_go_on_from_a_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before and after they leave the network, and past the noise, to the bit."""
+    short_network(monkeypatch)
+    index, sizes = correlated(3000)
+    measured = counted(index, sizes, 0.8)
+    whole = fit_of(measured, sizes, 3000.0)
+    whole.fit(TrainingMonitor())
+    assert whole.noise_step is not None
+    for half in (10, 20, 27, whole.noise_step + 5):
+        first, second = (fit_of(measured, sizes, 3000.0, seed=seed) for seed in (0, 7))
+        for i in range(half):
+            first.step(i, 600)
+        second.load_state_dict(first.state_dict())
+        for i in range(half, len(whole.errors)):
+            second.step(i, 600)
+        assert second.errors == whole.errors
+        ours, theirs = (fit.mixture().probabilities for fit in (second, whole))
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
 
 
 def test_a_trial_takes_as_many_steps_as_it_may() -> None:

@@ -26,6 +26,7 @@ from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import MargNetFit
 from tabsynth.synthesizers.margnet.estimator import boxes_of
 from tabsynth.synthesizers.margnet.selection import Measurements, Resolution
+from tabsynth.synthesizers.mixture import Components, disjoint_boxes
 from tabsynth.training import loop
 from tabsynth.training.loop import TrainingMonitor
 
@@ -217,6 +218,27 @@ def test_impossible_rows_have_their_part_of_a_time_limit(
     with caplog.at_level("WARNING"):
         net(ZEROS, random_state=0).fit(table[allowed(table)])
     assert "impossible" not in caplog.text
+
+
+def test_impossible_rows_become_rare_in_components_by_themselves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of uniform columns, of which half the rows are impossible."""
+    monkeypatch.setattr(MargNetFit, "network_steps", 5)
+    monkeypatch.setattr(MargNetFit, "_at_noise", lambda *_: False)
+    encoder = TableEncoder(ZEROS)
+    sizes = encoder.layout.sizes
+    counts = [Measured((j,), np.full(size, 600 / size), 2.0) for j, size in enumerate(sizes)]
+    measured = Measurements(counts, 600.0, Resolution.by_value(sizes))
+    config, rng = MargNetConfig(components=60, steps=30), torch.Generator().manual_seed(0)
+    fit = MargNetFit(encoder.layout, config, measured, rng, zeros=encoder.zeros)
+    boxes = disjoint_boxes(encoder.zeros)
+    assert boxes is not None
+    before = fit.mixture().log_probability(boxes)
+    fit.fit(TrainingMonitor())
+    after = fit.mixture().log_probability(boxes)
+    assert isinstance(fit.network, Components)
+    assert before < math.log(0.6) and after > math.log(0.95)
 
 
 VALUES: dict[str, Any] = {

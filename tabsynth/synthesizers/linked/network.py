@@ -15,7 +15,7 @@ models, of which the child's columns alone are fitted.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -213,6 +213,8 @@ class ContextFit(MargNetFit):
     pool : callable
         Draws groups again: their contexts, and the weight of each.
     """
+
+    network_steps: ClassVar[int] = 0
 
     def __init__(self, network: ContextNetwork, pool: Pool, *given: Any, **named: Any) -> None:
         self._drawing, self._pool = network, pool
