@@ -48,6 +48,7 @@ def fit_and_sample(model: Synthesizer, train: pd.DataFrame, out: str) -> dict[st
         "sample_seconds": sampled,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "spent": certificate["epsilon"],
+        "code": certificate["code"]["sha256"][:12],
         "release": tabsynth.__version__,
     }
 

@@ -180,8 +180,8 @@ def accuracy(train: pd.DataFrame, test: pd.DataFrame) -> float:
 
 def fit_and_sample(
     schema: Schema, rows: pd.DataFrame, ground: Ground, delta: float, **hints: Any
-) -> tuple[pd.DataFrame, dict[str, float]]:
-    """Return as many synthetic rows as were fitted, and the CPU seconds of the fit and of the sample."""
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return as many synthetic rows as were fitted, the CPU seconds of the fit and of the sample, and the code."""
     started = time.process_time()
     model = MargNet(
         schema, epsilon=ground.epsilon, delta=delta, random_state=ground.seed, **hints
@@ -189,17 +189,17 @@ def fit_and_sample(
     fitted = time.process_time()
     synthetic = model.sample(len(rows))
     costs = {"cpu_seconds": fitted - started, "sample_seconds": time.process_time() - fitted}
-    return synthetic, costs
+    return synthetic, costs | {"code": model.certificate()["code"]["sha256"][:12]}
 
 
-def measure_parity(ground: Ground) -> dict[str, float]:
+def measure_parity(ground: Ground) -> dict[str, Any]:
     """Return the share of synthetic rows that keep a parity."""
     schema, rows = draw_parity(ground.bits, ground.beside, ground.seed)
     synthetic, costs = fit_and_sample(schema, rows, ground, 1e-5)
     return {"figure": kept_parity(synthetic), **costs}
 
 
-def measure_characters(ground: Ground) -> dict[str, float] | None:
+def measure_characters(ground: Ground) -> dict[str, Any] | None:
     """Return the accuracy on the test rows of a classifier that has seen synthetic rows alone."""
     message = missing(*CHARACTERS)
     if not message and importlib.util.find_spec("xgboost") is None:
@@ -213,7 +213,7 @@ def measure_characters(ground: Ground) -> dict[str, float] | None:
     return {"figure": accuracy(synthetic, test), **costs}
 
 
-def measure_triples(ground: Ground) -> dict[str, float] | None:
+def measure_triples(ground: Ground) -> dict[str, Any] | None:
     """Return the mean distance of all triples of a table from the synthetic one."""
     name = ground.name
     files = ["adult.csv", "adult_domain.json"]
@@ -235,13 +235,13 @@ def skip(ground: Ground, message: str) -> None:
     print(f"{ground.key} is left out. {message}", file=sys.stderr)
 
 
-MEASURES: dict[str, Callable[[Ground], dict[str, float] | None]] = {
+MEASURES: dict[str, Callable[[Ground], dict[str, Any] | None]] = {
     "parity": measure_parity,
     "characters": measure_characters,
 }
 
 
-def measure(ground: Ground) -> dict[str, float] | None:
+def measure(ground: Ground) -> dict[str, Any] | None:
     """Return the row of a ground; None where it cannot be measured here."""
     return MEASURES.get(ground.name, measure_triples)(ground)
 

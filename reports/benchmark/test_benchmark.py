@@ -27,6 +27,7 @@ from tables import TABLES
 import tabsynth
 from tabsynth import Schema
 from tabsynth.errors import InputError
+from tabsynth.privacy.certificate.certificate import code
 from tabsynth.schema import Column
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -395,7 +396,7 @@ def test_one_bench_from_end_to_end(people, protocol, capsys):
     assert rows["people-real"]["k_marginal"] == 1000 > row["k_marginal"] > 700
     assert rows["people-shuffled"]["target_auroc"] < 0.7 < row["target_auroc"] < 0.95
     assert 0 == rows["people-real"]["tvd2"] < row["tvd2"] < 0.3
-    assert row["release"] == tabsynth.__version__
+    assert row["release"] == tabsynth.__version__ and row["code"] == code()["sha256"][:12]
     before = config.store.read_bytes()
     Runner(config, "eps8").run()  # nothing is missing
     assert config.store.read_bytes() == before
