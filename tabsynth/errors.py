@@ -30,6 +30,10 @@ class DraftWarning(UserWarning):
     """A private draft that left out a column, or keeps one that does not represent many of its rows."""
 
 
+class ConvergenceWarning(UserWarning):
+    """A fit that a time limit ended before its model came near what it is fitted to."""
+
+
 class BudgetError(TabsynthError):
     """A private read that the ledger does not allow."""
 

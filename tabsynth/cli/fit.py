@@ -30,7 +30,7 @@ from tabsynth.cli.options import (
     refuse,
     typed_options,
 )
-from tabsynth.errors import DraftWarning, InputError
+from tabsynth.errors import ConvergenceWarning, DraftWarning, InputError
 from tabsynth.methods import METHODS
 
 if TYPE_CHECKING:
@@ -273,7 +273,8 @@ def fit_and_print(
     if synthesizer.time_limit is not None:
         seconds = synthesizer.time_limit - (time.monotonic() - started)
         synthesizer.set_params(time_limit=max(seconds, LEAST_LIMIT))
-    warnings.simplefilter("ignore", DraftWarning)  # the summary is printed after the fit
+    for printed in (DraftWarning, ConvergenceWarning):  # what they say is printed after the fit
+        warnings.simplefilter("ignore", printed)
     with one_interrupt():
         try:
             with progress_bar(True) as progress:
@@ -286,11 +287,23 @@ def fit_and_print(
     certificate = synthesizer.certificate()
     if synthesizer.population_ is not None:
         say(f"Population: {population_text(synthesizer)}.")
-    if certificate["training"]["stopped"]:
-        say(f"Stopped early: {certificate['training']['stopped']}.")
+    if stopped := stopped_text(synthesizer, out):
+        say(stopped)
     say(certificate["statement"])
     if ledger is not None:
         say(ledger_status(ledger))
+
+
+def stopped_text(synthesizer: "Synthesizer", out: Path) -> str:
+    """Return why a fit ended early, how near it came to its noisy counts, and how to go on from its model file; empty if it is done."""
+    model = synthesizer.model_
+    training = model.facts["training"]
+    if training["stopped"] is None or training.get("refined"):
+        return ""
+    command = f"tabsynth refine {out} --overwrite"
+    refine = "" if model.lacks() else f"To go on at no privacy cost: {command}."
+    said = (f"Stopped early: {training['stopped']}.", model.convergence(), refine)
+    return " ".join(filter(None, said))
 
 
 def population_text(synthesizer: "Synthesizer") -> str:
@@ -334,7 +347,9 @@ def _end_interrupted(
     if not hasattr(synthesizer, "model_"):
         fail(f"Interrupted before there was a model. {cost}{resume}", INTERRUPTED)
     synthesizer.save(out, overwrite=overwrite)
-    fail(f"Interrupted; the model so far is in {out}. {cost}{resume}", INTERRUPTED)
+    said = synthesizer.model_.convergence()
+    reached = f" {said}" if said else ""
+    fail(f"Interrupted; the model so far is in {out}. {cost}{reached}{resume}", INTERRUPTED)
 
 
 # Parameters of some estimators that have an option of their own, as those of all methods have.

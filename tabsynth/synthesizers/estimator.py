@@ -1,6 +1,8 @@
 """The base class of the public estimators: fit a DataFrame under a budget, sample DataFrames, save, load; and all estimators."""
 
 import math
+import time
+import warnings
 from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -14,10 +16,11 @@ from torch import Tensor
 
 from tabsynth import methods
 from tabsynth._files import check_output
+from tabsynth._progress import progress_bar
 from tabsynth._typing import JsonObject
-from tabsynth._validate import integer, one_of, quote
+from tabsynth._validate import integer, one_of, positive, quote
 from tabsynth.design import Design
-from tabsynth.errors import FileFormatError, TabsynthError
+from tabsynth.errors import ConvergenceWarning, FileFormatError, TabsynthError
 from tabsynth.privacy.certificate.certificate import beside
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema.linked import AnySchemaLike, LinkedSchema
@@ -37,7 +40,7 @@ from tabsynth.synthesizers.sampling import (
 from tabsynth.synthesizers.session import FitSession
 from tabsynth.tables.files import suffix, write_table
 from tabsynth.tables.formulas import HANDLINGS
-from tabsynth.training.loop import Progress
+from tabsynth.training.loop import INTERRUPTED, TIME_LIMIT, Progress, TrainingMonitor
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -231,7 +234,49 @@ class Synthesizer:
             self.model_ = session.fit(as_counter(table), progress=progress)
         if session.interrupted:
             raise KeyboardInterrupt
+        self._warn_if_stopped(self.model_.facts["training"]["stopped"])
         return self
+
+    def refine(self, *, time_limit: float | None = None, progress: Progress | None = None) -> Self:
+        """Go on with a fit of MargNet that a time limit or Ctrl-C ended, from the noisy counts that the model holds.
+
+        It costs no privacy: no private row is read, and the certificate claims what it did. The model comes no further from the
+        noisy counts.
+
+        Parameters
+        ----------
+        time_limit : float, optional
+            Seconds. Default: no limit.
+        progress : callable, optional
+            ``progress(stage, done, total)``.
+
+        Raises
+        ------
+        InputError
+            For a model whose fit is done, or that holds no noisy counts: of another method, with survey weights, a unit or a
+            public table.
+        KeyboardInterrupt
+            After Ctrl-C; the synthesizer then holds the model as far as it came.
+        """
+        self._check_fitted()
+        started = time.monotonic()
+        deadline = None if time_limit is None else started + positive("time_limit", time_limit)
+        with progress_bar(self.verbose, progress) as shown:
+            monitor = TrainingMonitor(progress=shown, deadline=deadline)
+            self.model_ = self.model_.refine(monitor, self.random_state)
+        if monitor.stopped == INTERRUPTED:
+            raise KeyboardInterrupt
+        self._warn_if_stopped(monitor.stopped)
+        return self
+
+    def _warn_if_stopped(self, stopped: str | None) -> None:
+        """Warn where a time limit ended a fit before its model came near what it is fitted to."""
+        model = self.model_
+        near = model.distance is not None and model.distance <= 1
+        if stopped == TIME_LIMIT and not near:
+            refine = "" if model.lacks() else "refine() goes on from there at no privacy cost."
+            said = ("The time limit ended the fit before it was done.", model.convergence(), refine)
+            warnings.warn(" ".join(filter(None, said)), ConvergenceWarning, stacklevel=3)
 
     # What a fit leaves.
 

@@ -202,6 +202,8 @@ class Trained:
         The noisy counts of a fit to counts, for intervals.
     tables : sequence of TableCounts
         Declared tables with their noisy counts.
+    distance : float or None
+        The root mean squared difference of the model's counts from the noisy counts, in standard deviations of their noise.
     """
 
     generator: Any
@@ -212,6 +214,7 @@ class Trained:
     likely_steps: dict[str, int] = field(default_factory=dict)
     measured: Any = None
     tables: Sequence[Any] = ()
+    distance: float | None = None
 
     def weights(self) -> dict[str, Tensor]:
         """Return everything that sampling needs."""
@@ -263,6 +266,21 @@ class FittedModel(Trained, Generic[Encoder]):
     def stream_sampler(self) -> Sampler:
         """Return a sampler of codes of a part of a table that is too large to be drawn at once."""
         return self.sampler(None)[0]
+
+    def lacks(self) -> str:
+        """Return what the model does not hold of that from which a fit goes on, in a clause; empty if nothing."""
+        return f"method {self.method} keeps no noisy counts"
+
+    def convergence(self) -> str:
+        """Return a sentence on how near the model is to the noisy counts; empty where it has no such distance."""
+        if self.distance is None:
+            return ""
+        aim = "; a fit that is done comes to about 1" if self.distance > 1 else ""
+        return f"The distance of the model from the noisy counts is {self.distance:.2f} times their noise{aim}."
+
+    def refine(self, monitor: TrainingMonitor, random_state: int | None) -> Self:
+        """Return a model whose fit went on from the noisy counts of this one."""
+        raise InputError(f"The fit cannot go on: {self.lacks()}; fit again with more time.")
 
     def implicates(self, count: int, random_state: int | None) -> Iterator[Self]:
         """Yield models that differ as much as the noise of this one leaves open."""
@@ -564,7 +582,8 @@ class Method(ABC):
 
     def training_facts(self, trained: Trained) -> JsonObject:
         """Return what a certificate states of the training."""
-        return {"curves": trained.curves}
+        distance = {} if trained.distance is None else {"distance": trained.distance}
+        return {"curves": trained.curves, **distance}
 
     @abstractmethod
     def configuration(self) -> JsonObject:

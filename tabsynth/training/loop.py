@@ -63,6 +63,7 @@ def run_steps(
     account: Account | None = None,
     state: Stateful | None = None,
     numbers: int = 0,
+    may_stop: Callable[[], bool] | None = None,
 ) -> int:
     """Call ``step(0) … step(steps - 1)`` until done or stopped; returns the steps done.
 
@@ -83,6 +84,8 @@ def run_steps(
         other than Ctrl-C it is not: it may be half a step.
     numbers : int
         About how many a step computes at once, which decides the number of threads.
+    may_stop : callable, optional
+        Asked when the time is over: until it returns True, the steps go on.
     """
     checkpoint = monitor.checkpoint if state is not None else None
     first = 0
@@ -106,7 +109,7 @@ def run_steps(
     try:
         with limit_threads(numbers):
             while done < first + count and monitor.stopped != INTERRUPTED:
-                if time.monotonic() >= deadline:
+                if time.monotonic() >= deadline and (may_stop is None or may_stop()):
                     monitor.stopped = TIME_LIMIT
                     break
                 step(done)

@@ -357,5 +357,5 @@ def test_a_public_prior_leaves_estimates_unbiased():
     found = mean(Reference(model, 0), "age", by="sex")
     apart = (found["estimate"] - TABLE.groupby("sex")["age"].mean()) / found["standard_error"]
     assert (apart.abs() < 3.5).all()
-    with pytest.raises(InputError, match="a public table has no implicates"):
+    with pytest.raises(InputError, match="of a public table"):
         model.sample(implicates=2)

@@ -25,7 +25,7 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -136,22 +136,6 @@ def smooth_counts(
             change = apart[m.columns].shrunk - apart[m.columns].noisy
             moved[m.columns] = m.counts + config.smoothing * change
     return moved
-
-
-def tree_of(measured: Measurements, apart: Departures, shares: Sequence[np.ndarray]) -> TreeModel:
-    """Return the tree model of noisy counts.
-
-    Parameters
-    ----------
-    measured : Measurements
-        Its resolution gives the groups of values.
-    apart : mapping
-        The departures of pairs from independence.
-    shares : sequence of ndarray, shape (size,)
-        A distribution of the values of each column.
-    """
-    shrunk = {pair: departure.shrunk / measured.rows for pair, departure in apart.items()}
-    return TreeModel.of(shares, measured.resolution.pairs, shrunk)
 
 
 def dependence_of(measured: Measurements, shares: Sequence[np.ndarray]) -> float:
@@ -583,6 +567,8 @@ NOISY_DEPENDENCE = 50_000.0  # as ``CLEAR_DEPENDENCE``: with more, entropy weigh
 STEPS_TO_NOISE, STEPS_BY_ERROR = 45, 0.6
 # Errors of fits that converge rise to 1.5 times at most, at ε = 1,000 to 3 times; see MargNetFit._is_stable.
 LARGEST_RISE, LEAST_FALL, SMALLER_RATE = 4.0, 0.95, 0.5
+MOST_WAITED = 100  # steps
+TREE_COMPONENTS = 4096  # of a mixture that is the tree model: with more its error is hardly smaller
 TINY = 1e-9  # probability below which entropy is flat
 
 
@@ -605,6 +591,8 @@ class MargNetFit:
         On the CPU; draws the network.
     zeros : sequence of Zero
         Combinations of values that the schema declares impossible.
+    start : ndarray, shape (components, layout.width), optional
+        The probabilities of a fitted mixture to go on from. Default: those of the tree model.
     """
 
     network_steps: ClassVar[int] = NETWORK_STEPS  # 0: all
@@ -617,6 +605,7 @@ class MargNetFit:
         rng: torch.Generator,
         device: torch.device | str = "cpu",
         zeros: Sequence[Zero] = (),
+        start: np.ndarray | None = None,
     ) -> None:
         self.config, self.layout, self.measured = config, layout, measured
         columns = len(layout.blocks)
@@ -626,7 +615,9 @@ class MargNetFit:
             for m in (single[j] for j in range(columns))
         ]
         self.dependence = dependence_of(measured, shares)
-        self.components = self._number_of_components(columns)
+        self.tree: TreeModel | None = None
+        self._start = start
+        self.components = self._number_of_components(columns) if start is None else len(start)
         self.departures = departures(measured, shares)
         self.network = self._make_network(shares, rng).to(device)
         self.loss = CountLoss(
@@ -650,12 +641,14 @@ class MargNetFit:
         return self.config.rows_of_mixture(columns, self.dependence)
 
     def _make_network(self, shares: Sequence[np.ndarray], rng: torch.Generator) -> Any:
-        """Return a network whose components are near the tree model of the counts."""
+        """Return a network whose components are near those of the start, by default of the tree model of the counts."""
         network = MixtureNetwork(
             self.layout, self.components, self.config.latent_dim, self.config.hidden, rng
         )
-        self.tree = tree_of(self.measured, self.departures, shares)
-        network.start_from(shares, self.tree.components(self.components, host(rng)))
+        shrunk = {pair: d.shrunk / self.measured.rows for pair, d in self.departures.items()}
+        self.tree = TreeModel.of(shares, self.measured.resolution.pairs, shrunk)
+        drawn = self.tree.components(self.components, host(rng))
+        network.start_from(shares, drawn if self._start is None else self._start)
         return network
 
     def fit(
@@ -677,11 +670,50 @@ class MargNetFit:
         counts_share = share * (COUNTS_TIME if self.loss.zeros else 1.0)
         numbers = self.components * self.layout.width
         run = partial(run_steps, monitor=monitor, state=self, numbers=numbers)
-        done = run(of + STAGE, steps, lambda i: self.step(i, steps), share=counts_share)
+        done = run(
+            of + STAGE,
+            steps,
+            lambda i: self.step(i, steps),
+            share=counts_share,
+            may_stop=self._reaches_tree,
+        )
+        if done < steps:
+            self._take_best()
         if self.loss.zeros:
             few = monitor.limit_steps(ZERO_STEPS)
             run(of + ZEROS, few, lambda i: self.step_from_zeros(i, few), share=share)
         return done
+
+    def _reaches_tree(self) -> bool:
+        """Return whether the error is at most that of the tree model, or of the noise: a time limit waits ``MOST_WAITED`` steps for it."""
+        if self.tree is None or len(self.errors) >= MOST_WAITED:
+            return True
+        if self.best is None:
+            return False
+        near = self._at_noise(min(self.errors[-1], self.best["loss"]))
+        return near or bool(self.best["loss"] <= self._tree_error)
+
+    @cached_property
+    def _tree_error(self) -> float:
+        """The error of the tree model, as a mixture of many components."""
+        assert self.tree is not None
+        memory, device = self.config.memory * 2**20, self.network.inputs.device
+        count = max(self.components, min(TREE_COMPONENTS, memory // (16 * self.layout.width)))
+        components = torch.from_numpy(self.tree.components(count, np.random.default_rng(0)))
+        loss = CountLoss(self.layout, self.measured, count, device, memory=memory)
+        return loss(components.float().to(device))[0]
+
+    @torch.no_grad()
+    def _take_best(self) -> None:
+        """Go back to the state of the least error where the present one is of a larger error."""
+        adam = isinstance(self.optimizer, Adam)  # L-BFGS takes no step that makes it larger
+        if adam and self.best is not None and not self.error() <= self.best["loss"]:
+            self._set_weights(copy.deepcopy(self.best))
+
+    @torch.no_grad()
+    def error(self) -> float:
+        """Return the mean squared error of the counts over the variance of their noise, as the network is now."""
+        return self.loss(self.network())[0]
 
     def step(self, i: int, steps: int) -> None:
         """Take step ``i`` of ``steps`` towards the counts."""

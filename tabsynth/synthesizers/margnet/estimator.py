@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from tabsynth._random import Randomness
+from tabsynth._threads import limit_threads
 from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
 from tabsynth.encoding.table import Layout, TableEncoder
@@ -48,7 +49,7 @@ from tabsynth.synthesizers.method import (
 )
 from tabsynth.synthesizers.mixture import Box, Mixture, disjoint_boxes
 from tabsynth.tables.counter import RowCounter, check_values
-from tabsynth.training.loop import TrainingMonitor
+from tabsynth.training.loop import TIME_LIMIT, TrainingMonitor
 
 logger = logging.getLogger(__name__)
 
@@ -234,18 +235,62 @@ class MargNetModel(FittedModel[TableEncoder]):
         draw = partial(generator.sample, boxes=boxes, rounded=False)
         return partial(generator.in_groups, draw, derived_groups(self.encoder.whole))
 
-    def implicates(self, count: int, random_state: int | None) -> Iterator[Self]:
-        """Yield models whose mixtures are fitted again to the noisy counts with new noise."""
-        measured = self.measured
-        if measured is None:
-            raise InputError(
-                "Implicates follow from noisy counts, and this model holds none: it has survey weights or a unit, its file is"
-                " of an earlier version, or there are too many; leave out implicates=."
+    def lacks(self) -> str:
+        """Return what the model does not hold of that from which a fit goes on, in a clause; empty if nothing."""
+        if self.measured is None:
+            return (
+                "this model holds no noisy counts: it has survey weights or a unit, its file is of an earlier version, or there are"
+                " too many"
             )
         if self.generator.shares is not None:
-            raise InputError(
-                "A model with a public table has no implicates; leave out implicates=, or fit without public=."
-            )
+            return "this model is of a public table, which its file does not hold"
+        return ""
+
+    @limit_threads()
+    def refine(self, monitor: TrainingMonitor, random_state: int | None) -> Self:
+        """Return a model whose mixture is fitted further to the noisy counts, or this one's mixture where that is nearer to them."""
+        training = self.facts["training"]
+        stopped = training.get("stopped")
+        if stopped is None or training.get("refined"):
+            raise InputError("The fit of this model is done: there is nothing to refine.")
+        if self.lacks():
+            return super().refine(monitor, random_state)
+        # A stream of its own, as of implicates: that of a fit with this seed made the noise.
+        seed = None if random_state is None else (random_state + 1) * 2**66
+        p = self.generator.probabilities
+        fit = MargNetFit(
+            self.encoder.layout,
+            settings_from(self.config),
+            replace(self.measured, tables=self.tables),
+            Randomness(seed).torch(),
+            p.device,
+            self.encoder.zeros,
+            start=p.cpu().double().numpy(),
+        )
+        before = fit.loss(p)[0]
+        fit.fit(monitor)
+        after, done = fit.error(), monitor.stopped is None
+        nearer = after <= (max(before, 1.0) if done else before)
+        training = {
+            **training,
+            # What a person interrupted claims its whole plan, however its fit went on.
+            "stopped": None if done and stopped == TIME_LIMIT else stopped,
+            **({"refined": True} if done else {}),
+            "distance": math.sqrt(after if nearer else before),
+            "curves": fit.curves if nearer else training["curves"],
+        }
+        return replace(
+            self,
+            generator=fit.mixture() if nearer else self.generator,
+            distance=training["distance"],
+            facts={**self.facts, "training": training},
+        )
+
+    def implicates(self, count: int, random_state: int | None) -> Iterator[Self]:
+        """Yield models whose mixtures are fitted again to the noisy counts with new noise."""
+        if lacking := self.lacks():
+            raise InputError(f"There are no implicates: {lacking}; leave out implicates=.")
+        measured = self.measured
         from tabsynth.synthesizers.margnet import implicates
 
         clear = implicates.associations_shown(measured.counts) >= implicates.LEAST_SHOWN
@@ -438,6 +483,7 @@ class MargNetMethod(TableMethod):
             tables=measured.tables,
             notes={} if task.public is None else stated_use(prior),
             likely_steps={} if fits else estimate.likely_steps(),
+            distance=math.sqrt(estimate.error()) if fits and prior is None else None,
         )
 
     def public_facts(self, trained: Trained) -> JsonObject:

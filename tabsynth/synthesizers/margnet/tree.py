@@ -86,11 +86,9 @@ class TreeModel:
         blocks = []
         for j, (p, group) in enumerate(zip(self.shares, self.groups, strict=True)):
             given = np.exp(logs[j] - logs[j].max(axis=1, keepdims=True))
-            mixed = (1 - DRAWN) * given / given.sum(axis=1, keepdims=True)
-            np.put_along_axis(
-                mixed, codes[:, [j]], DRAWN + np.take_along_axis(mixed, codes[:, [j]], 1), 1
-            )
-            blocks.append((mixed / of_groups[j])[:, group] * p)
+            given *= (1 - DRAWN) / given.sum(axis=1, keepdims=True)
+            given[np.arange(count), codes[:, j]] += DRAWN
+            blocks.append((given / of_groups[j])[:, group] * p)
         return np.concatenate(blocks, axis=1)
 
     def draw(self, rows: int, rng: np.random.Generator) -> np.ndarray:
@@ -102,16 +100,16 @@ class TreeModel:
             neighbours.setdefault(b, []).append((a, joint.T))
         drawn = set[int]()
         for root, (p, group) in enumerate(zip(self.shares, self.groups, strict=True)):
-            if root not in drawn:
-                codes[:, root] = _draw_given(in_groups(p, [group])[None], codes[:, root], rng)
-            waiting = [root] if root not in drawn else []
-            drawn.add(root)
+            if root in drawn:
+                continue
+            codes[:, root] = _draw_given(in_groups(p, [group])[None], codes[:, root], rng)
+            waiting = [root]
             while waiting:
                 parent = waiting.pop()
+                drawn.add(parent)
                 for child, joint in neighbours.get(parent, ()):
                     if child not in drawn:
                         codes[:, child] = _draw_given(joint, codes[:, parent], rng)
-                        drawn.add(child)
                         waiting.append(child)
         return codes
 
