@@ -27,6 +27,7 @@ COMMANDS = {
     "plan": PLAN,
     "plan of PATE": (*PLAN, "--method", "pate-gan"),
     "plan of bounds": (*PLAN, "--unit", "who", "--bounds", "1,2"),
+    "refine": ("refine", "model.tabsynth", "-o", "other.tabsynth"),
     "sample": ("sample", "model.tabsynth", "-o", "other.csv"),
     "evaluate": (*EVALUATE, "--schema", "schema.json"),
     "evaluate privately": (*EVALUATE, "--schema", "schema.json", *EPSILON),
