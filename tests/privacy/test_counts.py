@@ -11,14 +11,17 @@ from hypothesis import strategies as st
 from rounded import as_normal
 from scipy import optimize, stats
 
+from tabsynth.encoding.rows import Rows
 from tabsynth.errors import BudgetError
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoisyVote
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
+from tabsynth.privacy.noise import counts as counts_module
 from tabsynth.privacy.noise.counts import (
     Measured,
     NoisyCounts,
     by_value,
     count_rows,
+    count_sets,
     estimated_rows,
     marginal_noise,
     noise_of_total,
@@ -61,6 +64,26 @@ def test_noise_of_marginals(sigma: float, columns: int) -> None:
     assert account.spent == uses == table.reads
     with pytest.raises(BudgetError):
         noisy_marginals(table, account, sizes, rng)
+
+
+@pytest.mark.parametrize("most", [0, 2**25])
+def test_many_sets_are_counted_as_each_by_itself(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Row by row, with survey weights or without, whether groups are held or looked up each time; of no rows too."""
+    monkeypatch.setattr(counts_module, "LOOKED_UP", most)
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, (2, 5, 3), (200, 3))
+    coarse = [np.arange(2), np.array([0, 0, 1, 1, 2]), np.arange(3)]
+    sets = [(0, 1), (0, 1), (0, 1, 2), (2,)]
+    for n, weights in ((200, None), (200, rng.integers(0, 4, 200) / 2), (0, None)):
+        groups = [by_value((2, 5, 3)), coarse, coarse, by_value((2, 5, 3))]
+        results = list(count_sets(Rows(codes[:n], weights), sets, groups))
+        for s, by, counts in zip(sets, groups, results, strict=True):
+            expected = np.zeros([len(np.unique(by[j])) for j in s])
+            for i, row in enumerate(codes[:n]):
+                expected[tuple(by[j][row[j]] for j in s)] += 1 if weights is None else weights[i]
+            np.testing.assert_array_equal(counts, expected)
 
 
 def test_sensitivity_of_marginals() -> None:
