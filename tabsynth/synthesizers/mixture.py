@@ -202,14 +202,20 @@ class Restricted:
 
     def joint(self, a: int, b: int) -> np.ndarray:
         """Return the share of each component, over all boxes, with each pair of values of two columns, shape (K, values of a, values of b)."""
-        blocks = [slice(self.starts[j], self.starts[j] + self.sizes[j]) for j in (a, b)]
         total = np.zeros((len(self.mixture), self.sizes[a], self.sizes[b]))
-        for box, shares in enumerate(self.shares.reshape(-1, len(self.mixture))):
-            here = np.flatnonzero(shares)
-            p = self.distributions(box, here)
-            first, second = (np.flatnonzero(self._allowed[j][self._which[j][box]]) for j in (a, b))
-            both = (shares[here, None] * p[:, blocks[0]][:, first])[:, :, None]
-            total[np.ix_(here, first, second)] += both * p[:, blocks[1]][:, None, second]
+        of_boxes = self.shares.reshape(-1, len(self.mixture))
+        # Boxes that allow the same values of both columns are one.
+        alike = np.stack([self._which[a], self._which[b]], axis=1)
+        distinct, which = np.unique(alike, axis=0, return_inverse=True)
+        for number, allowed in enumerate(distinct):
+            shares = of_boxes[which.ravel() == number].sum(axis=0)
+            here, values = np.flatnonzero(shares), []
+            for j, of in zip((a, b), allowed, strict=True):
+                p = self.mixture[here, self.starts[j] : self.starts[j] + self.sizes[j]]
+                p = p * self._allowed[j][of]
+                values.append(p / p.sum(axis=1, keepdims=True))
+            first, second = values
+            total[here] += (shares[here, None] * first)[:, :, None] * second[:, None]
         return total
 
 
@@ -230,7 +236,7 @@ NOT_ONE = 1e-3  # what the probabilities of a column may sum to, more or less th
 MAX_PAIRED = 512  # columns past which their pairs are too many
 SWEEPS = 2  # over all entries of the rows, in rounding: further ones bring the counts no nearer to those of real rows …
 MOVES = 4e8  # … or fewer: those that compare so many pairs of entries, some 10 seconds
-TRIPLED_MOVES = 7e7  # triples of all sweeps up to which they count, some 2 seconds; with more in one sweep, pairs alone, but for rows of a public table
+TRIPLED_MOVES = 2e8  # triples of all sweeps up to which they count, some 2 seconds; with more in one sweep, pairs alone, but for rows of a public table
 NEAR = 0.003  # of the public rows: how far from a row those are that may take its place
 MAX_TRIPLED = 32  # columns past which their triples are too many …
 MAX_TRIPLE_CELLS = 8_388_608  # … of which those of the fewest cells count, so many cells in all …

@@ -119,6 +119,11 @@ def test_the_conditional_mixture_is_bayes(zeros: Any, where: Any) -> None:
             blocks = [p[b.start : b.stop] for b in mixture.layout.blocks]
             result += share * math.prod(np.ix_(*blocks))
     np.testing.assert_allclose(result, wanted / wanted.sum(), atol=1e-6)
+    for other, (a, b) in {2: (0, 1), 1: (0, 2), 0: (1, 2)}.items():
+        of_components = restricted.joint(a, b)
+        np.testing.assert_allclose(of_components.sum(axis=0), result.sum(axis=other), atol=1e-9)
+        shares = restricted.shares.reshape(-1, 3).sum(axis=0)
+        np.testing.assert_allclose(of_components.sum(axis=(1, 2)), shares, atol=1e-9)
 
 
 def fits(rows: np.ndarray, wanted: np.ndarray) -> bool:

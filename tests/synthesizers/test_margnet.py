@@ -481,9 +481,10 @@ def test_rows_follow_the_mixture() -> None:
 def test_triples_count_where_there_is_time() -> None:
     """Of too many triples there is one sweep, or sweeps are of pairs alone; of too many pairs there are fewer sweeps, or none."""
     narrow, wide = mixture_of((3,) * 10), mixture_of((3,) * 24)
-    assert narrow._sweeps(20_000) == (2, True) and narrow._sweeps(185_000) == (1, True)
-    assert narrow._sweeps(200_000) == (2, False) and narrow._sweeps(3_000_000) == (1, False)
-    assert wide._sweeps(20_000) == (2, False) and wide._sweeps(2_000) == (2, True)
+    assert narrow._sweeps(20_000) == (2, True) and narrow._sweeps(550_000) == (1, True)
+    assert narrow._sweeps(560_000) == (2, False) and narrow._sweeps(3_000_000) == (1, False)
+    assert wide._sweeps(16_000) == (2, True) and wide._sweeps(27_000) == (1, True)
+    assert wide._sweeps(34_000) == (2, False)
     assert wide._sweeps(1_000_000) == (0, False)
 
 

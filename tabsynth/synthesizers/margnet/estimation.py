@@ -333,6 +333,14 @@ class GatheredCounts:
                 cell += rows * width
             last += width
 
+    def aim_at(self, p: Tensor) -> None:
+        """Take the counts that ``p`` expects as aims."""
+        self.away += self.aims
+        self.aims.zero_()
+        self(p)
+        self.aims.copy_(self.error)
+        self.away -= self.aims
+
     def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
         """Return the squared error, and half its gradient, or that of the distance from other aims."""
         self.q.copy_(self.groups.of(p).T)
@@ -508,6 +516,7 @@ class CountLoss:
             else:
                 (pairs if len(m.columns) == 2 else triples).append(scaled)
         self.slope1, self.target1 = torch.from_numpy(singles).to(device)
+        self.aim1 = self.target1
         self.terms = list[GatheredCounts | Tables]()
         if pairs:
             self.terms.append(GatheredCounts(groups, pairs, components, memory, device))
@@ -521,15 +530,23 @@ class CountLoss:
             self.terms.append(tables)
 
     @torch.no_grad()
+    def aim_at(self, p: Tensor) -> None:
+        """Lead the way down to the counts that ``p`` expects in place of the noisy ones, but for those of declared tables."""
+        self.aim1 = p.sum(0) * self.slope1
+        for term in self.terms:
+            if isinstance(term, GatheredCounts):
+                term.aim_at(p)
+
+    @torch.no_grad()
     def __call__(self, p: Tensor, zeros: float = 0.0) -> tuple[float, Tensor]:
         """Return the loss of probabilities ``p``, shape (components, layout.width), and its gradient.
 
         For the pairs that have other aims, the gradient is that of the distance from these. ``zeros`` is the
         weight of impossible rows, from 0 to 1; they are in the gradient alone.
         """
-        error1 = p.sum(0) * self.slope1 - self.target1
-        loss = error1.square().sum()
-        gradient = (error1 * self.slope1).expand_as(p).clone()
+        expected1 = p.sum(0) * self.slope1
+        loss = (expected1 - self.target1).square().sum()
+        gradient = ((expected1 - self.aim1) * self.slope1).expand_as(p).clone()
         for term in self.terms:
             of_term, slopes = term(p)
             loss += of_term
@@ -541,7 +558,7 @@ class CountLoss:
 
 STAGE = "generator"
 ZEROS = "structural zeros"
-ZERO_STEPS = 300  # against rows that the schema declares impossible: without them, values with many such rows become rare
+ZERO_STEPS = 200  # against rows that the schema declares impossible: without them, values with many such rows become rare
 ZERO_RATE = 0.3  # the highest learning rate of these steps, as a share of the others'
 OF_LOGITS = 10.0  # times the rate, of components by themselves
 # Share of a time limit for the other steps, where the schema declares impossible rows.
@@ -635,6 +652,7 @@ class MargNetFit:
         self.trial = False
         self.rate = config.learning_rate
         self.best: dict[str, Any] | None = None  # the state at the least error, or nearly so
+        self.aim: Tensor | None = None  # the mixture that steps against impossible rows keep near
 
     def _number_of_components(self, columns: int) -> int:
         """Return the number of rows of probabilities that the network gives."""
@@ -814,20 +832,28 @@ class MargNetFit:
         return {STAGE: min(self.config.steps, round(steps))}
 
     def step_from_zeros(self, i: int, steps: int) -> None:
-        """Take step ``i`` of ``steps`` away from impossible rows, whose weight grows to that of counts."""
+        """Take step ``i`` of ``steps`` away from impossible rows, whose weight grows to that of counts.
+
+        The counts are those of the mixture before these steps: with noisy ones, the steps would go on to fit the noise.
+        """
         p = self.network()
+        if self.aim is None:
+            self._keep_near(p.detach())
         _, gradient = self.loss(p, (i + 1) / steps)
         rate = ZERO_RATE * self.rate * min(1.0, 3 * (1 - i / steps))
         if isinstance(self.network, Components):
             rate *= OF_LOGITS
             if isinstance(self.optimizer, LBFGS):
                 self.optimizer = Adam(self.network.parameters())
-        entropy = (
-            0.0
-            if self.noise_step is not None
-            else 1 - min(1.0, len(self.errors) / self.config.steps)
-        )
+        entropy = LEAST_ENTROPY
+        if self.noise_step is None:
+            entropy = 1 - min(1.0, len(self.errors) / self.config.steps)
         self._descend(p, gradient, rate, entropy)
+
+    def _keep_near(self, p: Tensor) -> None:
+        """Lead the following steps to the counts of a mixture."""
+        self.aim = p
+        self.loss.aim_at(p)
 
     def _descend(self, p: Tensor, gradient: Tensor, rate: float, entropy: float) -> None:
         self._add_entropy(p, gradient, entropy)
@@ -892,6 +918,7 @@ class MargNetFit:
             "noise_step": torch.tensor(-1 if self.noise_step is None else self.noise_step),
             "rate": torch.tensor(self.rate, dtype=torch.float64),
             "best": self.best or {},
+            "aim": torch.empty(0) if self.aim is None else self.aim,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -901,3 +928,5 @@ class MargNetFit:
         noise_step = int(state["noise_step"])
         self.noise_step = None if noise_step < 0 else noise_step
         self.rate, self.best = float(state["rate"]), state["best"] or None
+        if len(state["aim"]):
+            self._keep_near(state["aim"].to(self.loss.slope1.device))
