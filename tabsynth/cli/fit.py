@@ -287,23 +287,11 @@ def fit_and_print(
     certificate = synthesizer.certificate()
     if synthesizer.population_ is not None:
         say(f"Population: {population_text(synthesizer)}.")
-    if stopped := stopped_text(synthesizer, out):
+    if stopped := synthesizer.model_.stopped_text(f"tabsynth refine {out} --overwrite"):
         say(stopped)
     say(certificate["statement"])
     if ledger is not None:
         say(ledger_status(ledger))
-
-
-def stopped_text(synthesizer: "Synthesizer", out: Path) -> str:
-    """Return why a fit ended early, how near it came to its noisy counts, and how to go on from its model file; empty if it is done."""
-    model = synthesizer.model_
-    training = model.facts["training"]
-    if training["stopped"] is None or training.get("refined"):
-        return ""
-    command = f"tabsynth refine {out} --overwrite"
-    refine = "" if model.lacks() else f"To go on at no privacy cost: {command}."
-    said = (f"Stopped early: {training['stopped']}.", model.convergence(), refine)
-    return " ".join(filter(None, said))
 
 
 def population_text(synthesizer: "Synthesizer") -> str:

@@ -15,7 +15,7 @@ from tabsynth.cli.console import (
     option,
     say,
 )
-from tabsynth.cli.fit import seconds, stopped_text
+from tabsynth.cli.fit import seconds
 from tabsynth.cli.options import Outputs
 from tabsynth.errors import ConvergenceWarning
 
@@ -54,6 +54,7 @@ def refine(
             synthesizer.save(target, overwrite=outputs.overwrite)
             fail(f"Interrupted; the model so far is in {target}.", INTERRUPTED)
     synthesizer.save(target, overwrite=outputs.overwrite)
-    say(stopped_text(synthesizer, target) or synthesizer.model_.convergence())
+    fitted = synthesizer.model_
+    say(fitted.stopped_text(f"tabsynth refine {target} --overwrite") or fitted.convergence())
     say(synthesizer.certificate()["statement"])
     say(f"Model: {target}")

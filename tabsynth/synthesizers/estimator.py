@@ -271,12 +271,9 @@ class Synthesizer:
 
     def _warn_if_stopped(self, stopped: str | None) -> None:
         """Warn where a time limit ended a fit before its model came near what it is fitted to."""
-        model = self.model_
-        near = model.distance is not None and model.distance <= 1
-        if stopped == TIME_LIMIT and not near:
-            refine = "" if model.lacks() else "refine() goes on from there at no privacy cost."
-            said = ("The time limit ended the fit before it was done.", model.convergence(), refine)
-            warnings.warn(" ".join(filter(None, said)), ConvergenceWarning, stacklevel=3)
+        distance = self.model_.distance
+        if stopped == TIME_LIMIT and (distance is None or distance > 1):
+            warnings.warn(self.model_.stopped_text("refine()"), ConvergenceWarning, stacklevel=3)
 
     # What a fit leaves.
 

@@ -202,8 +202,9 @@ class Trained:
         The noisy counts of a fit to counts, for intervals.
     tables : sequence of TableCounts
         Declared tables with their noisy counts.
-    distance : float or None
-        The root mean squared difference of the model's counts from the noisy counts, in standard deviations of their noise.
+    reached : dict
+        Of a fit to noisy counts its ``steps``, and the ``distance``: the root mean squared difference of the model's counts from these, in
+        standard deviations of their noise.
     """
 
     generator: Any
@@ -214,7 +215,7 @@ class Trained:
     likely_steps: dict[str, int] = field(default_factory=dict)
     measured: Any = None
     tables: Sequence[Any] = ()
-    distance: float | None = None
+    reached: JsonObject = field(default_factory=dict)
 
     def weights(self) -> dict[str, Tensor]:
         """Return everything that sampling needs."""
@@ -271,6 +272,12 @@ class FittedModel(Trained, Generic[Encoder]):
         """Return what the model does not hold of that from which a fit goes on, in a clause; empty if nothing."""
         return f"method {self.method} keeps no noisy counts"
 
+    @property
+    def distance(self) -> float | None:
+        """The distance of the counts of the model from the noisy counts; None where it has none."""
+        distance = self.facts["training"].get("distance")
+        return distance if isinstance(distance, float) else None
+
     def convergence(self) -> str:
         """Return a sentence on how near the model is to the noisy counts; empty where it has no such distance."""
         if self.distance is None:
@@ -278,9 +285,18 @@ class FittedModel(Trained, Generic[Encoder]):
         aim = "; a fit that is done comes to about 1" if self.distance > 1 else ""
         return f"The distance of the model from the noisy counts is {self.distance:.2f} times their noise{aim}."
 
+    def stopped_text(self, command: str) -> str:
+        """Return why the fit ended early, how near it came and which command goes on with it, in sentences; empty if it is done."""
+        training = self.facts["training"]
+        if training["stopped"] is None or training.get("refined"):
+            return ""
+        refine = "" if self.lacks() else f"To go on at no privacy cost: {command}."
+        said = (f"Stopped early: {training['stopped']}.", self.convergence(), refine)
+        return " ".join(filter(None, said))
+
     def refine(self, monitor: TrainingMonitor, random_state: int | None) -> Self:
         """Return a model whose fit went on from the noisy counts of this one."""
-        raise InputError(f"The fit cannot go on: {self.lacks()}; fit again with more time.")
+        raise InputError(f"The fit cannot go on, as {self.lacks()}; fit again with more time.")
 
     def implicates(self, count: int, random_state: int | None) -> Iterator[Self]:
         """Yield models that differ as much as the noise of this one leaves open."""
@@ -582,8 +598,7 @@ class Method(ABC):
 
     def training_facts(self, trained: Trained) -> JsonObject:
         """Return what a certificate states of the training."""
-        distance = {} if trained.distance is None else {"distance": trained.distance}
-        return {"curves": trained.curves, **distance}
+        return {"curves": trained.curves, **trained.reached}
 
     @abstractmethod
     def configuration(self) -> JsonObject:

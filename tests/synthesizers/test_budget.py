@@ -364,6 +364,7 @@ def test_artefacts_hold_no_private_state(tmp_path: Path) -> None:
         "likely_steps",
         "measured",
         "tables",
+        "reached",
     }
     stated = {"method", "encoder", "config", "table_kind", "ledger", "facts", "seeded"}
     assert {*vars(model.model_)} == trained | stated

@@ -147,14 +147,16 @@ def test_the_distance_is_that_of_the_counts() -> None:
 
 def test_python_says_that_a_time_limit_ended_a_fit() -> None:
     """With the distance and the way on, at the line of the caller; of a GAN that it was not done; nothing of a fit that was."""
-    with pytest.warns(ConvergenceWarning, match=r"is \d+\.\d\d times their noise.*refine") as said:
+    with pytest.warns(
+        ConvergenceWarning, match=r"is \d+\.\d\d times their noise.*: refine\(\)\."
+    ) as said:
         model = margnet(time_limit=NO_TIME).fit(table())
     assert issubclass(ConvergenceWarning, UserWarning) and said[0].filename == __file__
     assert f"{training(model)['distance']:.2f} times" in str(said[0].message)
     with pytest.warns(ConvergenceWarning) as said:
         model.refine(time_limit=NO_TIME)
     assert said[0].filename == __file__
-    with pytest.warns(ConvergenceWarning, match=r"ended the fit before it was done\.$"):
+    with pytest.warns(ConvergenceWarning, match=r"^Stopped early: time limit\.$"):
         small(time_limit=NO_TIME).fit(frame())
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
@@ -181,7 +183,7 @@ def test_a_refined_model_is_as_good_as_one_without_a_limit(tmp_path: Path) -> No
         load(tmp_path / "refined").sample_to(tmp_path / "t.csv", 500, overwrite=True)
         result = verify(tmp_path / "t.csv")
         assert result.consistent and result.notes == ()
-        with pytest.raises(InputError, match="is done: there is nothing to refine"):
+        with pytest.raises(InputError, match="is done; there is nothing to refine"):
             refined.refine()
 
 
@@ -295,3 +297,18 @@ def test_models_that_cannot_go_on_say_why(tmp_path: Path) -> None:
         limited().refine(time_limit=0)
     with pytest.raises(Exception, match="is not fitted yet"):
         margnet().refine()
+
+
+def test_a_fit_that_left_the_network_goes_on_with_its_components() -> None:
+    """With the very mixture, and a time limit waits for nothing; before that, with a network that is near it."""
+    model = limited().model_
+    p = model.generator.matrix()
+    for taken, exact in ((MargNetFit.network_steps, True), (MargNetFit.network_steps - 1, False)):
+        fit = MargNetFit(
+            model.encoder.layout, CONFIG, model.measured, torch.Generator().manual_seed(0),
+            start=p, taken=taken,
+        )  # fmt: skip
+        assert (fit.error() == pytest.approx(model.distance**2, rel=1e-3)) == exact
+        monitor = TrainingMonitor(deadline=0.0)
+        fit.fit(monitor)
+        assert monitor.stopped == "time limit" and (len(fit.errors) == 1 or not exact)

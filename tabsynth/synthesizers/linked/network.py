@@ -15,7 +15,7 @@ models, of which the child's columns alone are fitted.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -214,7 +214,7 @@ class ContextFit(MargNetFit):
         Draws groups again: their contexts, and the weight of each.
     """
 
-    network_steps: ClassVar[int] = 0
+    network_steps = 0
 
     def __init__(self, network: ContextNetwork, pool: Pool, *given: Any, **named: Any) -> None:
         self._drawing, self._pool = network, pool

@@ -26,7 +26,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -610,9 +610,11 @@ class MargNetFit:
         Combinations of values that the schema declares impossible.
     start : ndarray, shape (components, layout.width), optional
         The probabilities of a fitted mixture to go on from. Default: those of the tree model.
+    taken : int
+        The steps that led to it: where the network was left, its components go on as they are.
     """
 
-    network_steps: ClassVar[int] = NETWORK_STEPS  # 0: all
+    network_steps = NETWORK_STEPS  # 0: all
 
     def __init__(
         self,
@@ -623,6 +625,7 @@ class MargNetFit:
         device: torch.device | str = "cpu",
         zeros: Sequence[Zero] = (),
         start: np.ndarray | None = None,
+        taken: int = 0,
     ) -> None:
         self.config, self.layout, self.measured = config, layout, measured
         columns = len(layout.blocks)
@@ -647,6 +650,9 @@ class MargNetFit:
             zeros=zeros,
         )
         self.optimizer: Adam | LBFGS = Adam(self.network.parameters())
+        if start is not None and 0 < self.network_steps <= taken:
+            self.network_steps = 0
+            self._leave_network(torch.from_numpy(start).float().to(device))
         self.errors: list[float] = []
         self.noise_step: int | None = None  # the step whose loss was at the noise level
         self.trial = False
@@ -706,10 +712,10 @@ class MargNetFit:
         """Return whether the error is at most that of the tree model, or of the noise: a time limit waits ``MOST_WAITED`` steps for it."""
         if self.tree is None or len(self.errors) >= MOST_WAITED:
             return True
-        if self.best is None:
+        if not self.errors:
             return False
-        near = self._at_noise(min(self.errors[-1], self.best["loss"]))
-        return near or bool(self.best["loss"] <= self._tree_error)
+        kept = self.errors[-1] if self.best is None else self.best["loss"]
+        return self._at_noise(min(self.errors[-1], kept)) or bool(kept <= self._tree_error)
 
     @cached_property
     def _tree_error(self) -> float:
@@ -732,6 +738,10 @@ class MargNetFit:
     def error(self) -> float:
         """Return the mean squared error of the counts over the variance of their noise, as the network is now."""
         return self.loss(self.network())[0]
+
+    def reached(self) -> dict[str, float]:
+        """Return the steps, and the distance from the counts, that a certificate states."""
+        return {"steps": len(self.errors), "distance": math.sqrt(self.error())}
 
     def step(self, i: int, steps: int) -> None:
         """Take step ``i`` of ``steps`` towards the counts."""
@@ -756,12 +766,12 @@ class MargNetFit:
                 entropy = self.late_entropy * (1 - self.noise_step / steps) * remaining
             self._descend(p, gradient, rate * self.rate, entropy)
         if i + 1 == self.network_steps and self.noise_step is None:
-            self._leave_network()
+            self._leave_network(self.network())
 
     @torch.no_grad()
-    def _leave_network(self) -> None:
-        """Go on with the logits of the components in place of the network's weights."""
-        logits = self.network().clamp_min_(TINY).log_()
+    def _leave_network(self, p: Tensor) -> None:
+        """Go on with the logits of components in place of the network's weights."""
+        logits = p.clamp_min(TINY).log_()
         self.network = Components(logits, self.layout.sizes)
         self.optimizer = LBFGS(logits.view(-1))
 
@@ -904,7 +914,7 @@ class MargNetFit:
 
     def _set_weights(self, state: Mapping[str, Any]) -> None:
         if len(state["network"]) == 1 and not isinstance(self.network, Components):
-            self._leave_network()
+            self._leave_network(self.network())
         if "means" in state["optimizer"] and isinstance(self.optimizer, LBFGS):
             self.optimizer = Adam(self.network.parameters())
         self.network.load_state_dict(state["network"])

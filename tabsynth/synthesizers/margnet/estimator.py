@@ -252,12 +252,12 @@ class MargNetModel(FittedModel[TableEncoder]):
         training = self.facts["training"]
         stopped = training.get("stopped")
         if stopped is None or training.get("refined"):
-            raise InputError("The fit of this model is done: there is nothing to refine.")
+            raise InputError("The fit of this model is done; there is nothing to refine.")
         if self.lacks():
             return super().refine(monitor, random_state)
         # A stream of its own, as of implicates: that of a fit with this seed made the noise.
         seed = None if random_state is None else (random_state + 1) * 2**66
-        p = self.generator.probabilities
+        p, taken = self.generator.probabilities, int(training.get("steps", 0))
         fit = MargNetFit(
             self.encoder.layout,
             settings_from(self.config),
@@ -266,6 +266,7 @@ class MargNetModel(FittedModel[TableEncoder]):
             p.device,
             self.encoder.zeros,
             start=p.cpu().double().numpy(),
+            taken=taken,
         )
         before = fit.loss(p)[0]
         fit.fit(monitor)
@@ -277,19 +278,19 @@ class MargNetModel(FittedModel[TableEncoder]):
             "stopped": None if done and stopped == TIME_LIMIT else stopped,
             **({"refined": True} if done else {}),
             "distance": math.sqrt(after if nearer else before),
+            "steps": taken + len(fit.errors),
             "curves": fit.curves if nearer else training["curves"],
         }
         return replace(
             self,
             generator=fit.mixture() if nearer else self.generator,
-            distance=training["distance"],
             facts={**self.facts, "training": training},
         )
 
     def implicates(self, count: int, random_state: int | None) -> Iterator[Self]:
         """Yield models whose mixtures are fitted again to the noisy counts with new noise."""
         if lacking := self.lacks():
-            raise InputError(f"There are no implicates: {lacking}; leave out implicates=.")
+            raise InputError(f"There are no implicates, as {lacking}; leave out implicates=.")
         measured = self.measured
         from tabsynth.synthesizers.margnet import implicates
 
@@ -483,7 +484,7 @@ class MargNetMethod(TableMethod):
             tables=measured.tables,
             notes={} if task.public is None else stated_use(prior),
             likely_steps={} if fits else estimate.likely_steps(),
-            distance=math.sqrt(estimate.error()) if fits and prior is None else None,
+            reached=estimate.reached() if fits and prior is None else {},
         )
 
     def public_facts(self, trained: Trained) -> JsonObject:

@@ -32,7 +32,7 @@ from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import TableCounts
 from tabsynth.synthesizers.margnet.estimation import TINY, CountLoss, Grouped
 from tabsynth.synthesizers.margnet.selection import LEAST_STD, Measurements
-from tabsynth.synthesizers.mixture import Mixture
+from tabsynth.synthesizers.mixture import Mixture, normalise
 from tabsynth.training.networks import one_cycle
 
 STEPS = 150
@@ -177,7 +177,7 @@ def implicate(
     for i in range(STEPS):
         for group in optimizer.param_groups:
             group["lr"] = RATE * one_cycle(i / STEPS)
-        q = _normalise(logits, layout)
+        q = normalise(logits, layout.sizes)
         gradient = loss(q.detach(), 1.0)[1]
         if weight:
             gradient.add_(sums(q.detach())[1], alpha=2 * weight / loss.cells)
@@ -185,10 +185,4 @@ def implicate(
         q.backward(gradient)
         optimizer.step()
     with torch.no_grad():
-        return Mixture(layout, len(p)).to(p.device).set(_normalise(logits, layout))
-
-
-def _normalise(logits: Tensor, layout: Layout) -> Tensor:
-    """Return probabilities of the values of each column."""
-    parts = logits.split([block.size for block in layout.blocks], dim=1)
-    return torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1)
+        return Mixture(layout, len(p)).to(p.device).set(normalise(logits, layout.sizes))

@@ -364,9 +364,7 @@ def weighted_tree(
 
 def spanning_tree(pairs: Sequence[Pair], distances: Sequence[float]) -> list[Pair]:
     """Return the pairs of the largest distances that connect all columns of ``pairs`` without a cycle (Kruskal 1956)."""
-    part = {
-        j: j for pair in pairs for j in pair
-    }  # of each column, the first one on the way to that of its part
+    part = {j: j for pair in pairs for j in pair}  # of a column, another one of its part, or itself
     tree = list[Pair]()
     for i in np.argsort(-np.asarray(distances), kind="stable"):
         ends = list(pairs[i])
