@@ -141,9 +141,9 @@ def adult() -> Schema:
     )
 
 
-def census_rows(schema: Schema) -> pd.DataFrame:
-    """Return the schema's columns of the census file."""
-    raw = pd.read_csv(data_file("census_national_2019.csv"), dtype=str, keep_default_na=False)
+def census_rows(schema: Schema, name: str = "census_national_2019.csv") -> pd.DataFrame:
+    """Return the schema's columns of a census file."""
+    raw = pd.read_csv(data_file(name), dtype=str, keep_default_na=False)
     return parse_rows(raw[list(schema.names)], schema)
 
 
