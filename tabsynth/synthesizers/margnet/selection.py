@@ -418,10 +418,11 @@ def clear_triples(
     ``noise`` is that of all counts of pairs and triples together, as a share of the rows; ``pairs`` is
     the importance of all pairs.
     """
-    named = [t for t in triples if t in forced or workload.names(t)]
+    named = {t for t in triples if t in forced or workload.names(t)}
     unnamed = [i for i, triple in enumerate(triples) if triple not in named]
     candidates = [triples[i] for i in unnamed]
-    cells = [cells_of(triple, groups) for triple in candidates]
+    sizes = [number_of(group) for group in groups]  # once: triples may be millions
+    cells = [sizes[a] * sizes[b] * sizes[c] for a, b, c in candidates]
     first = _first(candidates, worth[unnamed], cells, MAX_TRIPLES - len(named), most_cells)
     chosen = sorted([*named, *first])
     if not chosen or not config.triples_share:
