@@ -55,6 +55,32 @@ def test_domains_of_the_census() -> None:
     assert nullable == {"MSP", "NPF", "EDU", "INDP_CAT", "PINCP_DECILE"}
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"AGEP": 14, "MSP": 1, "PINCP_DECILE": None, "INDP_CAT": None},
+        {"MSP": None},
+        {"PINCP_DECILE": None},
+        {"EDU": None},
+        {"AGEP": 15, "INDP_CAT": 3},
+        {"AGEP": 4, "MSP": None, "PINCP_DECILE": None, "INDP_CAT": None, "EDU": 5},
+        {"OWN_RENT": 0, "NPF": 2},
+    ],
+)
+def test_the_census_refuses_what_its_dictionary_excludes(changes: dict[str, Any]) -> None:
+    schema = schema_of("census")
+    row = {"PUMA": "24-01004", "AGEP": 40, "SEX": 1, "MSP": 1, "RAC1P": 1, "NPF": 2}
+    row |= {"EDU": 5, "INDP_CAT": 3, "OWN_RENT": 1, "PINCP_DECILE": 4}
+
+    def encoded(values: dict[str, Any]) -> np.ndarray:
+        table = pd.DataFrame([values]).astype({c.name: c.dtype for c in schema.columns})
+        return TableEncoder(schema).to_index(table)
+
+    assert encoded(row).shape == (1, 10)
+    with pytest.raises(InputError, match="impossible"):
+        encoded(row | changes)
+
+
 def test_domains_of_the_hospitals() -> None:
     schema = schema_of("hospital")
     assert not {"encounter_id", "patient_nbr"} & set(schema.names)
