@@ -281,9 +281,12 @@ class MargNetModel(FittedModel[TableEncoder]):
             "steps": taken + len(fit.errors),
             "curves": fit.curves if nearer else training["curves"],
         }
+        generator = fit.mixture() if nearer else self.generator
+        if self.encoder.zeros:
+            warn_of_impossible(generator, self.encoder)
         return replace(
             self,
-            generator=fit.mixture() if nearer else self.generator,
+            generator=generator,
             facts={**self.facts, "training": training},
         )
 
