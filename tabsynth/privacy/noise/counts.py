@@ -215,38 +215,85 @@ class NoisyCounts(Generic[T]):
         (distances,) = passed(account, [np.array(exact)], [std], units=[unit])
         return noise.noisy(distances, std, bits)
 
+    def mean_distance(
+        self,
+        account: Account,
+        sets: Sequence[tuple[int, ...]],
+        expected: Sequence[np.ndarray],
+        bits: Bits,
+        groups: Sequence[Groups],
+    ) -> float:
+        """Return the noisy mean of the L1 distances of the counts of sets from expected ones, for one use of ``account``.
+
+        Parameters
+        ----------
+        expected : sequence of ndarray, shape (groups of each column)
+            For each set the counts that are expected of it: public, or released before.
+        groups : sequence of Groups
+            As of :meth:`measure`.
+
+        Formal guarantees
+        -----------------
+        Adding or removing one unit changes the cells of each set by at most the bound b in L1, so that each distance, and so
+        their mean, changes by at most b. The noise is N(0, b²σ²). What is expected is rounded as in :meth:`distances`.
+        """
+        std = account.whole_table_noise * self.bound
+        rows = without_weights(self.table.read(account))
+        counts = self._count(rows, sets, groups)
+        exact = [
+            np.abs(counted - noise.on_grid(of)).sum()
+            for of, counted in zip(expected, counts, strict=True)
+        ]
+        (mean,) = passed(account, [float(np.mean(exact))], [std])
+        return float(noise.noisy(mean, std, bits))
+
     def contrasts(
         self,
         account: Account,
         sets: Sequence[tuple[int, ...]],
         signs: Sequence[np.ndarray],
         bits: Bits,
-    ) -> np.ndarray:
-        """Return noisy sums over the rows of products of signs, shape (sets, codes), for one use of ``account``.
+        wide: Sequence[tuple[int, ...]] = (),
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return noisy sums over the rows of products of signs, shapes (sets, codes) and (wide sets,), for one use of ``account``.
 
         Parameters
         ----------
         signs : sequence of ndarray, shape (codes, values)
             Of every column: +1 or -1 for each value, which must not follow from the rows, save by earlier releases. The first
             sum of a set is that of the products of its columns' first codes, and so on.
+        wide : sequence of tuple of int
+            Sets of which there is the sum of the first codes alone. It follows from one table of all their columns.
 
         Formal guarantees
         -----------------
         Adding or removing one unit changes the cells of each set by at most the bound b in L1, so that each sum changes by at
         most b and the vector of m of them by b√m in L2. The noise is N(0, m b²σ²) on each. Rows count once.
         """
-        unit = math.sqrt(len(sets) * len(signs[0]))
+        unit = math.sqrt(len(sets) * len(signs[0]) + len(wide))
         std = account.whole_table_noise * self.bound * unit
         rows = without_weights(self.table.read(account))
         alike = [np.unique(of, axis=1, return_inverse=True) for of in signs]
         groups = [group.ravel() for _, group in alike]
-        counts = self._count(rows, sets, [groups] * len(sets))
-        exact = [
-            signed_sums(counted, [alike[j][0] for j in s])
-            for s, counted in zip(sets, counts, strict=True)
-        ]
-        (sums,) = passed(account, [np.array(exact)], [std], units=[unit])
-        return noise.noisy(sums, std, bits, whole=True)
+        every = tuple(sorted({j for s in wide for j in s}))
+        first = [np.unique(of[0], return_inverse=True) for of in signs]
+        halves = [group.ravel() for _, group in first]
+        together = [every] if wide else []
+        counts = self._count(
+            rows, [*sets, *together], [groups] * len(sets) + [halves] * len(together)
+        )
+        exact, whole = list[np.ndarray](), np.zeros(1)
+        for s, counted in zip([*sets, *together], counts, strict=True):
+            if len(exact) < len(sets):
+                exact.append(signed_sums(counted, [alike[j][0] for j in s]))
+            else:
+                whole = sums_of_parts(counted, [first[j][0] for j in every])
+        exact += [whole[tuple(int(j in s) for j in every)] for s in wide]
+        flat = np.concatenate([np.ravel(part) for part in exact])
+        (sums,) = passed(account, [flat], [std], units=[unit])
+        noisy = noise.noisy(sums, std, bits, whole=True)
+        end = len(sets) * len(signs[0])
+        return noisy[:end].reshape(len(sets), -1), noisy[end:]
 
 
 def signed_sums(counts: np.ndarray, signs: Sequence[np.ndarray]) -> np.ndarray:
@@ -255,6 +302,17 @@ def signed_sums(counts: np.ndarray, signs: Sequence[np.ndarray]) -> np.ndarray:
     for of in reversed(signs):
         sums = (sums * of.reshape(len(of), *[1] * (sums.ndim - 2), -1)).sum(-1)
     return sums
+
+
+def sums_of_parts(counts: np.ndarray, signs: Sequence[np.ndarray]) -> np.ndarray:
+    """Return sums of ``counts`` times the signs of some axes, shape (2, …): at 1 of an axis its sign is in the product.
+
+    A Walsh-Hadamard transform, where each axis has a +1 and a -1.
+    """
+    for axis, of in enumerate(signs):
+        onto = np.stack([np.ones(len(of)), of])
+        counts = np.moveaxis(np.tensordot(onto, counts, (1, axis)), 0, axis)
+    return counts
 
 
 def average(first: Measured, second: Measured) -> Measured:

@@ -28,6 +28,7 @@ from tabsynth.privacy.noise.counts import number_of
 from tabsynth.schema.constraints import Derived
 from tabsynth.schema.hierarchical import Hierarchical
 from tabsynth.schema.schema import Schema, Zero
+from tabsynth.synthesizers.margnet.grids import GridCounts
 
 LEAST_ERROR = 0.1  # of a model's counts, in units of the noise: above 0, so that variances are
 FURTHER = 10  # part of the limit of cells that a table after the first has
@@ -131,6 +132,14 @@ class TableCounts:
     table: DeclaredTable
     counts: tuple[np.ndarray, ...]
     stds: tuple[float, ...]
+
+    @property
+    def grids(self) -> list[GridCounts]:
+        """The counts of each level."""
+        return [
+            GridCounts(self.table.columns, self.table.groups_at(level), counts, std)
+            for level, (counts, std) in enumerate(zip(self.counts, self.stds, strict=True))
+        ]
 
     def with_noise(self, rng: np.random.Generator) -> "TableCounts":
         """Add noise of the same size again, as implicates need it."""

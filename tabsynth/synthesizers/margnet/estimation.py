@@ -36,7 +36,7 @@ from tabsynth.encoding.table import Layout
 from tabsynth.privacy.noise.counts import Groups, in_groups, number_of, probabilities
 from tabsynth.schema.schema import Zero
 from tabsynth.synthesizers.margnet.config import CLEAR_DEPENDENCE, MargNetConfig
-from tabsynth.synthesizers.margnet.declared import TableCounts
+from tabsynth.synthesizers.margnet.grids import GridCounts, begin_in_cells
 from tabsynth.synthesizers.margnet.selection import LEAST_STD, Measurements
 from tabsynth.synthesizers.margnet.tree import TreeModel
 from tabsynth.synthesizers.mixture import Components, Mixture, MixtureNetwork, host, normalise
@@ -45,6 +45,7 @@ from tabsynth.training.networks import LBFGS, Adam
 
 # Of the rows: the largest singular value of pure noise of pairs that are smoothed.
 MAX_SMOOTHING_NOISE = 0.1
+GRID_COMPONENTS = 800  # at least, where there are counts of grids
 
 
 def shrink_noise(matrix: np.ndarray) -> np.ndarray:
@@ -363,14 +364,14 @@ def _side_by_side(tables: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
 
 
 class Tables:
-    """Declared tables at each of their levels: products of the groups of any number of columns.
+    """Grids, and declared tables at each of their levels: products of the groups of any number of columns.
 
     The columns of a table are in two parts, of about as many cells each, and the table is one GEMM of both.
 
     Parameters
     ----------
     layout : Layout
-    tables : sequence of TableCounts
+    grids : sequence of GridCounts
     scale : float
         Rows for each component.
     """
@@ -378,7 +379,7 @@ class Tables:
     def __init__(
         self,
         layout: Layout,
-        tables: Sequence[TableCounts],
+        grids: Sequence[GridCounts],
         scale: float,
         device: torch.device | str,
     ) -> None:
@@ -386,22 +387,19 @@ class Tables:
             layout,
             list[tuple[list[tuple[slice, Tensor]], int, float, Tensor]](),
         )
-        self.cells = sum(counts.size for t in tables for counts in t.counts)
-        for t in tables:
-            for level, (counts, noise) in enumerate(zip(t.counts, t.stds, strict=True)):
-                std = max(noise, LEAST_STD)
-                sizes, factors = counts.shape, list[tuple[slice, Tensor]]()
-                for j, group, size in zip(
-                    t.table.columns, t.table.groups_at(level), sizes, strict=True
-                ):
-                    block = layout.blocks[j]
-                    onto = torch.eye(size)[torch.from_numpy(group)].to(device)
-                    factors.append((slice(block.start, block.stop), onto))
-                parts = [math.prod(sizes[:i]) + math.prod(sizes[i:]) for i in range(len(sizes))]
-                first = int(np.argmin(parts))
-                target = torch.from_numpy(counts / std).float().to(device)
-                target = target.reshape(math.prod(sizes[:first]), -1)
-                self.levels.append((factors, first, scale / std, target))
+        self.cells = sum(grid.counts.size for grid in grids)
+        for grid in grids:
+            std, sizes = max(grid.std, LEAST_STD), grid.counts.shape
+            factors = list[tuple[slice, Tensor]]()
+            for j, group, size in zip(grid.columns, grid.groups, sizes, strict=True):
+                block = layout.blocks[j]
+                onto = torch.eye(size)[torch.from_numpy(group)].to(device)
+                factors.append((slice(block.start, block.stop), onto))
+            parts = [math.prod(sizes[:i]) + math.prod(sizes[i:]) for i in range(len(sizes))]
+            first = int(np.argmin(parts))
+            target = torch.from_numpy(grid.counts / std).float().to(device)
+            target = target.reshape(math.prod(sizes[:first]), -1)
+            self.levels.append((factors, first, scale / std, target))
 
     def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
         """Return the squared error, and half its gradient."""
@@ -524,8 +522,9 @@ class CountLoss:
         if triples:
             coarse = Grouped(layout, measured.resolution.triples, device)
             self.terms.append(GatheredCounts(coarse, triples, components, memory, device))
-        if measured.tables:
-            tables = Tables(layout, measured.tables, self.scale, device)
+        grids = [*measured.grids, *(grid for t in measured.tables for grid in t.grids)]
+        if grids:
+            tables = Tables(layout, grids, self.scale, device)
             self.cells += tables.cells
             self.terms.append(tables)
 
@@ -662,7 +661,9 @@ class MargNetFit:
 
     def _number_of_components(self, columns: int) -> int:
         """Return the number of rows of probabilities that the network gives."""
-        return self.config.rows_of_mixture(columns, self.dependence)
+        most = self.config.rows_of_mixture(columns, self.dependence)
+        grids = bool(self.measured.grids) and self.config.components is None
+        return max(most, GRID_COMPONENTS) if grids else most
 
     def _make_network(self, shares: Sequence[np.ndarray], rng: torch.Generator) -> Any:
         """Return a network whose components are near those of the start, by default of the tree model of the counts."""
@@ -671,8 +672,14 @@ class MargNetFit:
         )
         shrunk = {pair: d.shrunk / self.measured.rows for pair, d in self.departures.items()}
         self.tree = TreeModel.of(shares, self.measured.resolution.pairs, shrunk)
-        drawn = self.tree.components(self.components, host(rng))
-        network.start_from(shares, drawn if self._start is None else self._start)
+        drawn = host(rng)
+        start = self.tree.components(self.components, drawn)
+        for grid in self.measured.grids:
+            if grid.related:
+                cells = probabilities(grid.counts.ravel(), self.measured.rows, grid.std)
+                blocks = [block.start for block in self.layout.blocks]
+                begin_in_cells(start, blocks, grid, cells.reshape(grid.counts.shape), drawn)
+        network.start_from(shares, start if self._start is None else self._start)
         return network
 
     def fit(

@@ -64,6 +64,10 @@ FORMER_SETTINGS = {
     "weights_importance", "workload_weight", "zero_rate", "zero_steps",
 }  # fmt: skip
 POSSIBLE = 0.9  # share of possible rows below which leaving out the others is worth a warning
+FIRST, FIRST_TIME = (
+    "first ",
+    0.4,
+)  # of a fit with a target: what its first stages are called, and their share of a time limit
 MOVED = 0.005  # of the distribution that impossible rows may have, to be left out in place of being exchanged
 RARE_CONDITION = 0.01  # the probability below which rows are drawn given a condition on nodes
 MOST_OF_VALUES = 0.5  # groups of a column's values by a derived column, to be counted as well
@@ -80,14 +84,18 @@ def margnet(
 ) -> tuple[MargNetFit, Measurements, Posterior | None]:
     """Run the method in six steps: declared tables, one-way counts, selection, joint counts, estimation, mixture.
 
-    The first four read private rows, each through one Gaussian mechanism; the others process the releases, and the codes of
-    a public table.
+    The first four read private rows, each through Gaussian mechanisms; the others process the releases, and the codes of
+    a public table. Where there is a target, a first estimation shows how much of it pairs leave, and what is counted last.
     """
     config, public = marginals.config, marginals.task.public
     tables = marginals.declared_counts()
     one_way = marginals.one_way(tables)
     selection = marginals.select(one_way)
     measured = marginals.joint(one_way, selection, tables)
+    if marginals.task.targeted:
+        pairs_alone = MargNetFit(layout, config, measured, rng, device, zeros)
+        pairs_alone.fit(monitor, FIRST, FIRST_TIME)
+        measured = marginals.joint_again(one_way, selection, tables, pairs_alone.mixture())
     domain = marginals.task.domain
     prior = None if public is None else with_public(public, domain, measured, config)
     target = measured
@@ -448,7 +456,9 @@ class MargNetMethod(TableMethod):
     def free_steps(self) -> dict[str, int]:
         """Return the number of steps of each stage of the generator's fit."""
         zeros = {ZEROS: ZERO_STEPS} if self.schema.learned.impossible else {}
-        return {STAGE: self.config.steps, **zeros}
+        steps = {STAGE: self.config.steps, **zeros}
+        first = {FIRST + stage: count for stage, count in steps.items()}
+        return (first if self.task.targeted else {}) | steps
 
     def train(
         self,

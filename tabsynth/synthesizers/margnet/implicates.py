@@ -156,7 +156,8 @@ def implicate(
         replace(m, counts=m.counts + m.std * rng.standard_normal(m.counts.shape))
         for m in measured.counts
     ]
-    measured = replace(measured, counts=counts, tables=tables)
+    grids = [grid.with_noise(rng) for grid in measured.grids]
+    measured = replace(measured, counts=counts, tables=tables, grids=grids)
     # Counts of single columns weigh as much as sums of scores, which would move them otherwise.
     heavy = [
         replace(m, std=m.std / math.sqrt(max(1.0, weight))) if len(m.columns) == 1 else m

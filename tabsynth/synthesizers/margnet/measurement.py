@@ -39,6 +39,7 @@ from tabsynth.privacy.noise.counts import (
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import DeclaredTable, TableCounts
+from tabsynth.synthesizers.margnet.grids import Grid, GridCounts, related_grids, target_grids
 from tabsynth.synthesizers.margnet.selection import (
     MAX_GROUP,
     NOTHING_NAMED,
@@ -52,8 +53,10 @@ from tabsynth.synthesizers.margnet.selection import (
     chance_distance,
     clear_triples,
     groups_of,
+    high_interactions,
     interacting,
     interactions,
+    largest_order,
     least_rows,
     pairs_within,
     share_of_columns,
@@ -64,14 +67,19 @@ from tabsynth.synthesizers.margnet.selection import (
     worth_counting,
 )
 from tabsynth.synthesizers.method import PlannedSpend
+from tabsynth.synthesizers.mixture import Mixture
 from tabsynth.tables.counter import RowCounter
 from tabsynth.training.loop import TrainingMonitor
 
 Set = tuple[int, ...]
 ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "joint counts"
 INTERACTIONS, TABLES = "signs of triples", "declared tables"
-# Triples of columns: with more, so with more than 19 columns, their signs are left out.
-MAX_INTERACTIONS = 1000
+DEPARTURE, AGAIN = "departure from the pairs", "joint counts again"
+AGAIN_PART = 0.7  # of the budget of joint counts, where a target is given: what follows on how far pairs say all of it
+DEPARTURE_PART = 0.005  # the same: how far they do
+CLEAR_DEPARTURE = 0.3  # L1 distance of tables of a target from what pairs leave, beyond chance, as a share of the rows
+MOST_PART = 0.8  # of the budget of joint counts: all grids together
+WIDE_SUMS = 500  # signs of larger sets: as many double the share of the signs
 # Share of the rows, in L1/2, of an interaction that a triple is counted for.
 LEAST_INTERACTION = 0.1
 MAX_GROUP_IN_TRIPLES = 0.05  # as ``MAX_GROUP``
@@ -127,6 +135,24 @@ class Task:
         return len(self.domain.columns) if self.last is None else self.last
 
     @property
+    def order(self) -> int:
+        """The most columns whose signs are multiplied; 0 for none, and 3 where some columns have no pairs."""
+        columns = len(self.domain.columns)
+        return min(largest_order(columns), columns if self.whole else 3)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all columns are counted with each other, and rows alike."""
+        every = not self.first and self.end == len(self.domain.columns)
+        return every and self.workload.classes is None
+
+    @property
+    def targeted(self) -> bool:
+        """Whether a target may be counted with several columns at once: with three others at least, and no public table."""
+        enough = self.order > 0 and len(self.domain.columns) > 3
+        return enough and self.whole and self.workload.target is not None and self.public is None
+
+    @property
     def stages(self) -> dict[str, float]:
         """The stages by name and their shares of the budget.
 
@@ -139,14 +165,14 @@ class Task:
             early = {SCORES: config.scores_share} if scored else {}
             # The second and third column of a triple are among those that are modelled and have pairs.
             has_triples = self.end >= 3 and self.end - self.first >= 2
-            if (
-                config.interactions_share
-                and has_triples
-                and math.comb(columns, 3) <= MAX_INTERACTIONS
-            ):
-                early[INTERACTIONS] = config.interactions_share
+            if config.interactions_share and has_triples and self.order:
+                wide = sum(math.comb(columns, order) for order in range(4, self.order + 1))
+                early[INTERACTIONS] = config.interactions_share * (1 + wide / WIDE_SUMS)
             joint = 1 - config.one_way_share - sum(early.values())
             shares = {ONE_WAY: config.one_way_share, **early, JOINT: joint}
+            if self.targeted:
+                parts = {DEPARTURE: DEPARTURE_PART * joint, AGAIN: AGAIN_PART * joint}
+                shares |= {JOINT: joint - sum(parts.values()), **parts}
         if not self.tables:
             return shares
         remaining = {stage: (1 - config.tables_share) * share for stage, share in shares.items()}
@@ -191,12 +217,15 @@ class Selection:
     resolution : Resolution
     tree : list
         The pairs of the maximum spanning tree of the scores, where their errors weigh more.
+    grids : list of Grid
+        Tables of four and more columns.
     """
 
     pairs: list[Pair]
     triples: list[Triple]
     resolution: Resolution
     tree: list[Pair] = field(default_factory=list)
+    grids: list[Grid] = field(default_factory=list)
 
 
 def in_agreement(
@@ -278,7 +307,7 @@ class PrivateMarginals:
             return []
         tables = self.task.tables
         levels = [(table, level) for table in tables for level in range(len(table.levels))]
-        groups = [self._groups_at(table, level) for table, level in levels]
+        groups = [self._groups_of(table.columns, table.groups_at(level)) for table, level in levels]
         details = {
             "tables": [",".join(table.names) for table in tables],
             "levels": len(levels),
@@ -297,10 +326,10 @@ class PrivateMarginals:
             start += len(of_table)
         return out
 
-    def _groups_at(self, table: DeclaredTable, level: int) -> Groups:
-        """Return groups of all columns, of which those of a table have its own at a level."""
-        table_groups = dict(zip(table.columns, table.groups_at(level), strict=True))
-        return [table_groups.get(j, g) for j, g in enumerate(self.whole.values)]
+    def _groups_of(self, columns: Sequence[int], groups: Sequence[np.ndarray]) -> Groups:
+        """Return groups of all columns, of which some have their own."""
+        own = dict(zip(columns, groups, strict=True))
+        return [own.get(j, g) for j, g in enumerate(self.whole.values)]
 
     def one_way(self, tables: Sequence[TableCounts] = ()) -> OneWay:
         """Return noisy counts of the values of each column, and the number of rows, which those of declared tables show too."""
@@ -345,12 +374,12 @@ class PrivateMarginals:
             chosen = worth_counting(pairs, scores, by.pairs, noise, self.workload, self.config)
             strength = [distances[pair] for pair in chosen]
             tree = weighted_tree(chosen, strength, by.pairs, noise, rows)
-        sizes = self._interactions(rows, shares, pairs, by.triples)
+        sizes, grids = self._interactions(rows, shares, pairs, by.triples)
         forced = interacting(sizes, by.triples, noise, len(chosen), self.workload, self.config)
         related = {j for triple in forced for j in triple}
         chosen = sorted({*chosen, *(pair for pair in pairs if related.intersection(pair))})
         triples = self._triples(chosen, distances, by.triples, noise / rows, forced)
-        return Selection(chosen, triples, by, tree)
+        return Selection(chosen, triples, by, tree, grids)
 
     def _interactions(
         self,
@@ -358,37 +387,45 @@ class PrivateMarginals:
         shares: Sequence[np.ndarray],
         pairs: Sequence[Pair],
         by: Groups,
-    ) -> dict[Triple, float]:
-        """Return clear interactions of three columns, in rows, by signs of all triples of ``pairs`` that may be counted in groups ``by``."""
+    ) -> tuple[dict[Triple, float], list[Grid]]:
+        """Return clear interactions of three columns, in rows, and tables of more columns that have one.
+
+        By signs of all triples of ``pairs`` that may be counted in groups ``by``, and of all larger sets.
+        """
         if INTERACTIONS not in self.spends:
-            return {}
+            return {}, []
         signs = [sign_codes(share) for share in shares]
         triples = triples_within(pairs, by, self.config.max_cells)
-        account = self._open(INTERACTIONS, {"triples": len(triples)})
-        if not triples:  # charged all the same: a charge must not follow from a release
+        paired = sorted({j for pair in pairs for j in pair})
+        wide = [s for order in range(4, self.task.order + 1) for s in combinations(paired, order)]
+        details = {"triples": len(triples), **({"larger sets": len(wide)} if wide else {})}
+        account = self._open(INTERACTIONS, details)
+        if (
+            not triples and not wide
+        ):  # charged all the same: a charge must not follow from a release
             self.monitor.once(account.purpose, lambda: self._without_release(account))
-            return {}
+            return {}, []
         sets: list[Set] = [
             *sorted({pair for t in triples for pair in combinations(t, 2)}),
             *triples,
         ]
 
         def release() -> dict[str, np.ndarray]:
-            return {"sums": self.counts.contrasts(account, sets, signs, self.bits)}
+            sums, of_wide = self.counts.contrasts(account, sets, signs, self.bits, wide)
+            return {"sums": sums, "wide": of_wide}
 
-        sums = self.monitor.once(account.purpose, release)["sums"]
-        of_sets = dict(zip(sets, sums, strict=True))
-        std = account.whole_table_noise * self.design.rows * math.sqrt(sums.size)
+        released = self.monitor.once(account.purpose, release)
+        of_sets = dict(zip(sets, released["sums"], strict=True))
+        number = released["sums"].size + len(wide)
+        std = account.whole_table_noise * self.design.rows * math.sqrt(number)
         means = [of @ share for of, share in zip(signs, shares, strict=True)]
-        sizes = interactions(
-            of_sets,
-            std,
-            means,
-            rows,
-            self.config.interaction_noise,
-            LEAST_INTERACTION,
-        )
-        return {triple: sizes[triple] for triple in triples if triple in sizes}
+        limits = (self.config.interaction_noise, LEAST_INTERACTION)
+        sizes = interactions(of_sets, std, means, rows, *limits)
+        first = {columns: float(of[0]) for columns, of in of_sets.items()}
+        first |= zip(wide, released["wide"].tolist(), strict=True)
+        related = high_interactions(first, std, [float(of[0]) for of in means], rows, *limits)
+        grids = related_grids(related, [of[0] for of in signs])
+        return {triple: sizes[triple] for triple in triples if triple in sizes}, grids
 
     def joint(
         self, one_way: OneWay, selection: Selection, tables: Sequence[TableCounts] = ()
@@ -398,14 +435,71 @@ class PrivateMarginals:
             return Measurements(
                 one_way.consistent_counts, one_way.rows, selection.resolution, tables
             )
-        joint = self._joint(one_way.rows, selection)
+        self._counted = self._joint(JOINT, one_way.rows, selection)
+        return self._together(one_way, selection, tables)
+
+    def joint_again(
+        self,
+        one_way: OneWay,
+        selection: Selection,
+        tables: Sequence[TableCounts],
+        pairs_alone: Mixture,
+    ) -> Measurements:
+        """Return the counts with those of tables of the target and several columns, where pairs leave much of these; else counted twice.
+
+        Parameters
+        ----------
+        pairs_alone : Mixture
+            Fitted to the joint counts.
+        """
+        grids = self._target_grids(one_way, selection.resolution.pairs)
+        sets = [grid.columns for grid in grids]
+        groups = [self._groups_of(grid.columns, grid.groups) for grid in grids]
+        rows = one_way.rows
+        expected = [grid.expected(pairs_alone, rows) for grid in grids]
+        account = self._open(DEPARTURE, {"grids": len(grids)})
+
+        def release() -> dict[str, np.ndarray]:
+            distance = self.counts.mean_distance(account, sets, expected, self.bits, groups)
+            return {"distance": np.array(distance)}
+
+        distance = float(self.monitor.once(account.purpose, release)["distance"])
+        by_chance = float(np.mean([chance_distance(of) for of in expected]))
+        counts, related = self._counted
+        if distance - by_chance >= CLEAR_DEPARTURE * rows:
+            _, of_target = self._with_grids(AGAIN, {}, ([], [], []), grids, 1.0)
+            self._counted = counts, [*related, *of_target]
+        else:
+            again, related_again = self._joint(AGAIN, rows, selection)
+            self._counted = (
+                [average(*both) for both in zip(counts, again, strict=True)],
+                [a.averaged(b) for a, b in zip(related, related_again, strict=True)],
+            )
+        return self._together(one_way, selection, tables)
+
+    def _target_grids(self, one_way: OneWay, by: Groups) -> list[Grid]:
+        """Return tables of the target, in groups, and several of the other columns."""
+        target, columns = self.workload.target, self.task.domain.columns
+        assert target is not None
+        shares = [
+            probabilities(m.counts.ravel(), one_way.rows, m.std) for m in one_way.consistent_counts
+        ]
+        others = [j for j in range(len(columns)) if j != target]
+        ordered = [bool(column.ordered) for column in columns]
+        return target_grids(target, by[target], others, shares, ordered)
+
+    def _together(
+        self, one_way: OneWay, selection: Selection, tables: Sequence[TableCounts]
+    ) -> Measurements:
+        """Return all counts so far."""
+        joint, grids = self._counted
         repeated: dict[Set, Measured] = {m.columns: m for m in joint if len(m.columns) == 1}
         singles = [average(m, repeated[m.columns]) if repeated else m for m in one_way.counts]
         singles = in_agreement(singles, one_way.derived)
         counts = [*singles, *(m for m in joint if len(m.columns) > 1)]
         paired = {j for pair in selection.pairs for j in pair}
         by = selection.resolution.narrow(paired)
-        return Measurements(counts, one_way.rows, by, tables)
+        return Measurements(counts, one_way.rows, by, tables, grids)
 
     def _without_release(self, account: Account) -> dict[str, np.ndarray]:
         """Charge one use of an account that releases nothing."""
@@ -413,8 +507,12 @@ class PrivateMarginals:
         return {}
 
     def _joint_noise(self) -> float:
-        """Return the noise of all counts of pairs and triples together, in rows."""
-        return of_sum(self.spends[JOINT].mechanism).noise_multiplier * self.design.rows
+        """Return the noise of all counts of pairs and triples together, in rows; of both times, where they may be counted twice."""
+        stages = [self.spends[stage] for stage in (JOINT, AGAIN) if stage in self.spends]
+        multipliers = [of_sum(spend.mechanism).noise_multiplier for spend in stages]
+        if not all(multipliers):  # without noise
+            return 0.0
+        return self.design.rows * sum(m**-2 for m in multipliers) ** -0.5
 
     def _total(self, singles: Sequence[Measured]) -> float:
         """Return the declared number of rows, or where there is none, or the counts refute it, the counted one."""
@@ -431,14 +529,39 @@ class PrivateMarginals:
         )
         return counted
 
-    def _joint(self, rows: float, selection: Selection) -> list[Measured]:
-        """Return counts of pairs and triples, and of columns again where their noise is still too high."""
+    def _joint(
+        self, stage: str, rows: float, selection: Selection
+    ) -> tuple[list[Measured], list[GridCounts]]:
+        """Return counts of pairs and triples, of columns again where their noise is still too high, and of grids."""
         batches = self.batches(rows, selection)
         names = {1: "columns", 2: "pairs", 3: "triples"}
         details = {"columns": 0, "pairs": 0, "triples": 0}
         details |= {names[len(sets[0])]: len(sets) for sets, _ in batches}
-        shared = self.shares(batches, selection.resolution, tree=selection.tree)
-        return self._release(self._open(JOINT, details), *shared)
+        counted = self.shares(batches, selection.resolution, tree=selection.tree)
+        return self._with_grids(stage, details, counted, selection.grids, MOST_PART)
+
+    def _with_grids(
+        self,
+        stage: str,
+        details: JsonObject,
+        counted: tuple[Sequence[Set], Sequence[float], Sequence[Groups]],
+        grids: Sequence[Grid],
+        most: float,
+    ) -> tuple[list[Measured], list[GridCounts]]:
+        """Return counts of sets of columns, with their shares and groups, and of grids, which have ``most`` of the budget at most."""
+        sets, shares, groups = counted
+        parts = math.fsum(grid.part for grid in grids)
+        part = min(parts, most)
+        measured = self._release(
+            self._open(stage, {**details, **({"grids": len(grids)} if grids else {})}),
+            [*sets, *(grid.columns for grid in grids)],
+            [*((1 - part) * share for share in shares), *(part * g.part / parts for g in grids)],
+            [*groups, *(self._groups_of(grid.columns, grid.groups) for grid in grids)],
+        )
+        of_grids = zip(grids, measured[len(sets) :], strict=True)
+        return measured[: len(sets)], [
+            GridCounts(g.columns, g.groups, m.counts, m.std, g.related) for g, m in of_grids
+        ]
 
     def batches(self, rows: float, selection: Selection) -> list[tuple[Sequence[Set], float]]:
         """Return the sets of the joint counts, in batches, and the part of their budget that each batch has.
@@ -506,6 +629,8 @@ class PrivateMarginals:
         unit = "counts of each set of columns, scaled by the root of its share of the budget"
         if stage == SCORES:
             unit = "L1 distances of the counts of all pairs from independence, over √pairs"
+        if stage == DEPARTURE:
+            unit = "mean L1 distance of the counts of tables of the target from what pairs leave"
         if stage == INTERACTIONS:
             unit = "sums over the rows of products of signs, over the root of their number"
         details = {"l2_sensitivity": float(self.design.rows), "unit": unit, **details}
@@ -563,17 +688,13 @@ class PrivateMarginals:
             sets += columns
             groups += [by.of(s) for s in columns]
             if derived:
-                coarse = [self._with_group(j, group) for j, group in derived]
+                coarse = [self._groups_of([j], [group]) for j, group in derived]
                 cells += [number_of(group) for _, group in derived]
                 importance = np.concatenate([importance, np.ones(len(derived))])
                 sets += [(j,) for j, _ in derived]
                 groups += coarse
             shares += [part * share for share in shares_by_cells(cells, importance)]
         return sets, shares, groups
-
-    def _with_group(self, j: int, group: np.ndarray) -> Groups:
-        """Return groups of all columns, of which column ``j`` has others."""
-        return [group if i == j else g for i, g in enumerate(self.whole.values)]
 
     def _scores(
         self,

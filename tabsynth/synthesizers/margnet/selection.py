@@ -38,6 +38,7 @@ from tabsynth.schema.constraints import Order
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import TableCounts, is_list
+from tabsynth.synthesizers.margnet.grids import GridCounts
 
 # Of the errors of counts of given columns: a root's columns, which the model of its children is given. Together with the root's
 # share of 0.4 in place of 0.5 it takes the pairs of persons' columns from a distance of 0.079 to 0.070 at ε = 1:
@@ -56,9 +57,19 @@ MAX_TRIPLES = 120
 # Triples are counted where their mean L1 noise is at most this share of the rows.
 TRIPLES_NOISE = 0.3
 
-KEPT = ("measured.counts", "measured.pairs", "measured.triples")  # tensors of a model file
+KEPT = (
+    "measured.counts",
+    "measured.pairs",
+    "measured.triples",
+    "measured.grids",
+)  # tensors of a model file
 MOST_KEPT = 4_000_000  # cells of counts in a model file: 32 MB
 GROUPS = 4  # of the values of a column, in its signs: a sum modulo k of low and high values shows in four, not in two
+CODES = 3  # of signs of each column; see sign_codes
+MAX_ORDER = 7  # the most columns whose signs are multiplied …
+MAX_SUMS = 3900  # … where there are no more sums than this: all sets of up to 7 of 12 columns, and triples of up to 19
+MAX_RELATED = 3  # relations of four and more columns that are counted
+CLEAR_SUM = 3.0  # standard deviations of a sum of signs that says something of larger sets
 BISECTIONS = 40  # of moments, which are between -1 and 1
 LEAST_SHARE = 1e-6  # of the rows in a cell
 REACH = 2.0  # standard deviations
@@ -171,29 +182,36 @@ class Measurements:
     resolution : Resolution
     tables : sequence of TableCounts
         Of declared tables.
+    grids : sequence of GridCounts
+        Of tables of four and more columns.
     """
 
     counts: list[Measured]
     rows: float
     resolution: Resolution
     tables: Sequence[TableCounts] = ()
+    grids: Sequence[GridCounts] = ()
 
     def facts(self) -> JsonObject:
         """Return what a model file says of the counts, JSON-ready: the number of rows, each set of columns, its noise."""
-        sets = [[list(m.columns), m.std] for m in self.counts]
-        return {"rows": self.rows, "sets": sets}
+        sets, grids = (
+            [[list(m.columns), m.std] for m in counts] for counts in (self.counts, self.grids)
+        )
+        return {"rows": self.rows, "sets": sets} | ({"grids": grids} if grids else {})
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the counts in one row, and the groups of values that they are in; nothing of more than ``MOST_KEPT`` cells."""
-        groups = (np.concatenate(by) for by in (self.resolution.pairs, self.resolution.triples))
-        counts = np.concatenate([m.counts.ravel() for m in self.counts])
+        of_grids = [group for grid in self.grids for group in grid.groups]
+        by = (self.resolution.pairs, self.resolution.triples, *([of_grids] if of_grids else []))
+        groups = (np.concatenate(of) for of in by)
+        counts = np.concatenate([m.counts.ravel() for m in (*self.counts, *self.grids)])
         tensors = map(torch.from_numpy, (counts, *(g.astype(np.int64) for g in groups)))
-        return dict(zip(KEPT, tensors, strict=True))
+        return dict(zip(KEPT, tensors, strict=False))
 
     @property
     def keepable(self) -> bool:
         """True where the counts are few enough for a model file."""
-        return sum(m.counts.size for m in self.counts) <= MOST_KEPT
+        return sum(m.counts.size for m in (*self.counts, *self.grids)) <= MOST_KEPT
 
     @classmethod
     def of_file(
@@ -206,24 +224,48 @@ class Measurements:
         ValueError
             If they do not belong together, or not to columns of these sizes.
         """
-        flat, *groups = (tensors[name].numpy() for name in KEPT)
-        by = [np.split(g, np.cumsum(sizes)[:-1]) for g in groups]
-        for group, size in (pair for g in by for pair in zip(g, sizes, strict=True)):
-            if group.shape != (size,) or set(group) != set(range(number_of(group))):
-                raise ValueError("groups of values are no groups")
-        resolution = Resolution(by_value(sizes), *by)
-        counts, start = list[Measured](), 0
-        for columns, std in facts["sets"]:
-            if not 1 <= len(columns) <= 3 or sorted(set(columns)) != columns or columns[0] < 0:
+        flat, pairs, triples = (tensors[name].numpy() for name in KEPT[:3])
+        resolution = Resolution(
+            by_value(sizes), *(_split_groups(g, range(len(sizes)), sizes) for g in (pairs, triples))
+        )
+        counts, grids, start = list[Measured](), list[GridCounts](), 0
+        in_grids = facts.get("grids", ())
+        of_grids = tensors[KEPT[3]].numpy() if in_grids else np.zeros(0, int)
+        columns_of_grids = [j for columns, _ in in_grids for j in columns]
+        groups_of_grids = iter(_split_groups(of_grids, columns_of_grids, sizes))
+        for i, (columns, std) in enumerate([*facts["sets"], *in_grids]):
+            most = 3 if i < len(facts["sets"]) else len(sizes)
+            if not 1 <= len(columns) <= most or sorted(set(columns)) != columns or columns[0] < 0:
                 raise ValueError("a set of columns is none")
-            shape = [number_of(resolution.of(columns)[j]) for j in columns]
-            end = start + math.prod(shape)
-            counts.append(Measured(tuple(columns), flat[start:end].reshape(shape), float(std)))
+            by = [resolution.of(columns)[j] for j in columns]
+            if i >= len(facts["sets"]):
+                by = [next(groups_of_grids) for _ in columns]
+            end = start + math.prod(map(number_of, by))
+            cells = flat[start:end].reshape([number_of(group) for group in by])
+            if i < len(facts["sets"]):
+                counts.append(Measured(tuple(columns), cells, float(std)))
+            else:
+                grids.append(GridCounts(tuple(columns), tuple(by), cells, float(std)))
             start = end
-        rows = float(facts["rows"])
-        if start != len(flat) or not rows >= 1 or not all(0 <= m.std < math.inf for m in counts):
+        rows, stds = float(facts["rows"]), [m.std for m in (*counts, *grids)]
+        if start != len(flat) or not rows >= 1 or not all(0 <= std < math.inf for std in stds):
             raise ValueError("counts and sets of columns differ")
-        return cls(counts, rows, resolution)
+        return cls(counts, rows, resolution, grids=grids)
+
+
+def _split_groups(groups: np.ndarray, columns: Sequence[int], sizes: Sequence[int]) -> Groups:
+    """Return the groups of the values of some columns, which lie one after the other.
+
+    Raises
+    ------
+    ValueError
+        If they are none.
+    """
+    by = np.split(groups, np.cumsum([sizes[j] for j in columns])[:-1]) if len(columns) else []
+    for group, j in zip(by, columns, strict=True):
+        if group.shape != (sizes[j],) or set(group) != set(range(number_of(group))):
+            raise ValueError("groups of values are no groups")
+    return by
 
 
 Pair = tuple[int, int]
@@ -517,11 +559,21 @@ def from_pairs(ones: np.ndarray, twos: np.ndarray) -> np.ndarray:
     """
     signs = np.array(list(np.ndindex(2, 2, 2))).T * -2.0 + 1
     products = np.array([signs[a] * signs[b] for a, b in combinations(range(3), 2)])
-    three = signs.prod(axis=0)
-    cells = (
-        1 + ones @ signs + twos @ products
-    )  # eight times the shares, without the mean product of all three
-    up, down = (np.moveaxis(cells[..., three == sign], -1, 0) for sign in (1, -1))
+    # Eight times the shares, without the mean product of all three.
+    return _without_interaction(1 + ones @ signs + twos @ products, signs.prod(axis=0))
+
+
+def _without_interaction(cells: np.ndarray, product: np.ndarray) -> np.ndarray:
+    """Return the mean product of all signs where the odds ratio of all is 1, shape (...).
+
+    Parameters
+    ----------
+    cells : ndarray, shape (..., 2^k)
+        2^k times the shares, without the mean product of all.
+    product : ndarray, shape (2^k,)
+        Of all signs, in each cell.
+    """
+    up, down = (np.moveaxis(cells[..., product == sign], -1, 0) for sign in (1, -1))
     low, high = np.clip(-up.min(axis=0), -1, 1), np.clip(down.min(axis=0), -1, 1)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
@@ -579,6 +631,70 @@ def interactions(
     clear = difference >= np.maximum(least_noise * noise, 2 * least_share * rows)
     sizes = np.where(clear, difference, 0.0).max(axis=1)
     return {t: float(size) for t, size in zip(triples, sizes, strict=True) if size}
+
+
+def largest_order(columns: int) -> int:
+    """Return the most columns whose products of signs are summed, of so many columns; 0 where not even all triples are.
+
+    There are at most ``MAX_SUMS`` sums, ``CODES`` of each pair and triple and one of each larger set.
+    """
+    order, sums = 0, CODES * math.comb(columns, 2)
+    for more in range(3, min(columns, MAX_ORDER) + 1):
+        sums += math.comb(columns, more) * (CODES if more == 3 else 1)
+        if sums <= MAX_SUMS:
+            order = more
+    return order
+
+
+def high_interactions(
+    sums: Mapping[tuple[int, ...], float],
+    std: float,
+    means: Sequence[float],
+    rows: float,
+    least_noise: float,
+    least_share: float,
+) -> list[tuple[int, ...]]:
+    """Return sets of four columns and more with a clear interaction of all, at most ``MAX_RELATED``, the largest first.
+
+    It is clear where the mean product of the signs, each less its mean, is ``least_noise`` standard deviations of noise and of chance, and
+    twice what the products of clear ones of two parts may leave. So a relation is found that no smaller set shows.
+
+    Parameters
+    ----------
+    sums : dict of float
+        Over the rows, of the products of the signs of sets of two and more columns.
+    std : float
+        Standard deviation of the noise on each.
+    means : sequence of float
+        The mean sign of every column.
+    rows, least_noise, least_share : float
+        As in :func:`interactions`.
+    """
+    clear = dict[tuple[int, ...], float]()  # mean products of signs less their means
+    found = dict[tuple[int, ...], float]()
+    known = {(): 1.0, **{(j,): mean for j, mean in enumerate(means)}}
+    known |= {columns: total / rows for columns, total in sums.items()}
+    one_sum = math.hypot(std, math.sqrt(rows)) / rows  # noise and chance
+    for columns in sorted(sums, key=len):
+        moment = variance = 0.0
+        for part in (p for n in range(len(columns) + 1) for p in combinations(columns, n)):
+            weight = math.prod(-means[j] for j in columns if j not in part)
+            moment += weight * known[part]
+            variance += (len(part) > 1) * weight**2
+        if abs(moment) < CLEAR_SUM * one_sum * math.sqrt(variance):
+            continue
+        clear[columns] = moment
+        if len(columns) < 4:
+            continue
+        expected = 0.0  # what smaller sets may leave
+        for n in range(2, len(columns) // 2 + 1):
+            for part in combinations(columns, n):
+                other = tuple(j for j in columns if j not in part)
+                expected += abs(clear.get(part, 0.0) * clear.get(other, 0.0))
+        least = max(least_noise * one_sum * math.sqrt(variance), 2 * least_share)
+        if abs(moment) >= max(least, 2 * expected):
+            found[columns] = abs(moment)
+    return sorted(found, key=lambda columns: (-found[columns], columns))[:MAX_RELATED]
 
 
 def parsed_workload(

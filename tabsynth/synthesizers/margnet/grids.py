@@ -1,0 +1,179 @@
+"""Coarse tables of four and more columns: a target with several columns at once, and relations that only so many columns show together.
+
+A pair or a triple of columns says little of a target that depends on many. Grids are tables of the target and six other columns, each
+of which is cut in two where chance has it. One of them says little as well, but together they show what the target depends on, as the
+trees of a forest do (Breiman 2001, "Random Forests", Machine Learning 45): where the cuts are needs no look at the rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from tabsynth.privacy.noise.counts import Measured, average, in_groups, number_of
+from tabsynth.synthesizers.mixture import Mixture
+
+GRIDS = 32  # of a target
+CUT_COLUMNS = 6  # of each grid, beside the target
+RELATED_PART = 0.15  # of the budget of joint counts: each relation that signs show
+OUTSIDE = 0.02  # of the odds of a value outside the cell that a component begins in
+CUTS = (0.25, 0.75)  # the share of the rows below a cut: in between
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """A table of several columns in groups of their values.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        In rising order.
+    groups : tuple of ndarray, shape (size,)
+        For each column the group of every code.
+    part : float
+        Of the budget of the counts that it is among.
+    related : bool
+        Whether the columns are known to have a relation, so that a fit begins with it.
+    """
+
+    columns: tuple[int, ...]
+    groups: tuple[np.ndarray, ...]
+    part: float
+    related: bool = False
+
+    def expected(self, mixture: Mixture, rows: float) -> np.ndarray:
+        """Return the counts that a mixture of components of equal shares expects, shape (groups of each column)."""
+        p = mixture.probabilities.double().cpu().numpy()
+        cells = np.full((len(p), 1), rows / len(p))
+        for j, group in zip(self.columns, self.groups, strict=True):
+            block = mixture.layout.blocks[j]
+            of_groups = in_groups(p[:, block.start : block.stop].T, [group]).T
+            cells = (cells[:, :, None] * of_groups[:, None]).reshape(len(p), -1)
+        return cells.sum(axis=0).reshape([number_of(group) for group in self.groups])
+
+
+@dataclass(frozen=True, eq=False)
+class GridCounts:
+    """Noisy counts of a table of several columns in groups of their values.
+
+    Attributes
+    ----------
+    columns, groups, related
+        As of :class:`Grid`.
+    counts : ndarray, shape (groups of each column)
+    std : float
+        Of the noise on each cell.
+    """
+
+    columns: tuple[int, ...]
+    groups: tuple[np.ndarray, ...]
+    counts: np.ndarray
+    std: float
+    related: bool = False
+
+    def averaged(self, other: Self) -> Self:
+        """Return the counts of two releases as one: weighted by the inverse of their variances."""
+        both = [Measured(grid.columns, grid.counts, grid.std) for grid in (self, other)]
+        counted = average(*both)
+        return replace(self, counts=counted.counts, std=counted.std)
+
+    def with_noise(self, rng: np.random.Generator) -> Self:
+        """Add noise of the same size again, as implicates need it."""
+        return replace(self, counts=self.counts + self.std * rng.standard_normal(self.counts.shape))
+
+
+def cut_values(shares: np.ndarray, ordered: bool, rng: np.random.Generator) -> np.ndarray:
+    """Return two groups of a column's values, shape (size,): below and above a cut, in the order of the values or in a random one.
+
+    A column of one value has one group.
+    """
+    order = np.arange(len(shares)) if ordered else rng.permutation(len(shares))
+    upto = shares[order].cumsum()[:-1] / shares.sum()
+    group = np.zeros(len(shares), dtype=np.int64)
+    if len(upto):
+        group[order[np.abs(upto - rng.uniform(*CUTS)).argmin() + 1 :]] = 1
+    return group
+
+
+def target_grids(
+    target: int,
+    target_group: np.ndarray,
+    others: Sequence[int],
+    shares: Sequence[np.ndarray],
+    ordered: Sequence[bool],
+) -> list[Grid]:
+    """Return tables of a target and ``CUT_COLUMNS`` of the other columns, each cut in two at random; none for less than three others.
+
+    Chance is the same in each fit: nothing here follows from the rows, save by earlier releases.
+
+    Parameters
+    ----------
+    target : int
+    target_group : ndarray, shape (size of the target,)
+        Groups of its values.
+    others : sequence of int
+        Columns to choose from.
+    shares : sequence of ndarray, shape (size,)
+        A distribution of the values of each column.
+    ordered : sequence of bool
+        Whether the values of a column have an order.
+    """
+    if len(others) < 3:
+        return []
+    rng, grids = np.random.default_rng(0), list[Grid]()
+    for _ in range(GRIDS):
+        cut = rng.permutation(others)[:CUT_COLUMNS].tolist()
+        by = {j: cut_values(shares[j], ordered[j], rng) for j in cut} | {target: target_group}
+        columns = tuple(sorted(by))
+        grids.append(Grid(columns, tuple(by[j] for j in columns), 1 / GRIDS))
+    return grids
+
+
+def related_grids(related: Sequence[tuple[int, ...]], signs: Sequence[np.ndarray]) -> list[Grid]:
+    """Return the tables of columns that have a relation, each column in two groups by its signs.
+
+    Parameters
+    ----------
+    related : sequence of tuple of int
+        Columns in rising order.
+    signs : sequence of ndarray, shape (size,)
+        Of every column: +1 or -1 for each value.
+    """
+    groups = [(of < 0).astype(np.int64) for of in signs]
+    return [
+        Grid(columns, tuple(groups[j] for j in columns), RELATED_PART, related=True)
+        for columns in related
+    ]
+
+
+def begin_in_cells(
+    probabilities: np.ndarray,
+    starts: Sequence[int],
+    grid: GridCounts,
+    cells: np.ndarray,
+    rng: np.random.Generator,
+) -> None:
+    """Move components of a mixture to the cells of a grid, in place: each to one, and to a cell as many as its share.
+
+    Gradients do not lead there: where no smaller set of the columns shows a relation, independent columns are a saddle of the loss.
+
+    Parameters
+    ----------
+    probabilities : ndarray, shape (components, values of all columns)
+    starts : sequence of int
+        Of the values of each column.
+    grid : GridCounts
+    cells : ndarray, shape of its counts
+        The distribution of the cells.
+    """
+    count = len(probabilities)
+    level = (rng.permutation(count) + rng.random()) / count
+    cell = np.searchsorted(cells.ravel().cumsum() / cells.sum(), level).clip(max=cells.size - 1)
+    for j, group, of in zip(
+        grid.columns, grid.groups, np.unravel_index(cell, cells.shape), strict=True
+    ):
+        block = probabilities[:, starts[j] : starts[j] + len(group)]
+        inside = np.where(group == of[:, None], 1.0, OUTSIDE)
+        block *= inside
+        block /= block.sum(axis=1, keepdims=True)
