@@ -25,8 +25,8 @@ from tabsynth.privacy.accounting.accountants import gaussian_epsilon
 from tabsynth.privacy.accounting.attackers import group_delta, group_epsilon, percent, rounded_up
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.adversarial.method import SHARES
-from tabsynth.synthesizers.margnet.measurement import INTERACTIONS, MAX_INTERACTIONS, SCORES, TABLES
-from tabsynth.synthesizers.margnet.selection import TREE_NOISE
+from tabsynth.synthesizers.margnet.measurement import AGAIN, DEPARTURE, INTERACTIONS, SCORES, TABLES, Task
+from tabsynth.synthesizers.margnet.selection import TREE_NOISE, largest_order
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 EXPLANATION = DOCS / "explanation"
@@ -252,11 +252,16 @@ def test_settings_on_a_page_are_the_defaults():
     assert stated
     assert [(name, value) for name, value in stated if float(value) != defaults[name]] == []
     margnet = " ".join((EXPLANATION / "methods" / "margnet.md").read_text("utf-8").split())
-    most = max(n for n in range(50) if math.comb(n, 3) <= MAX_INTERACTIONS)
-    assert (
-        f"in tables of 3 to {most} columns, with {100 * defaults['interactions_share']:g}% of the budget"
-        in margnet
-    )
+    assert f"with {100 * defaults['interactions_share']:g}% of the budget" in margnet
+    rows = re.findall(r"\| (\d+)(?: to (\d+))? \| ([^|]*) \| ([\d.]+)%(?: to ([\d.]+)%)? \|", margnet)
+    names = {"all columns, at most seven": 7, "five columns": 5, "four columns": 4, "three columns": 3}
+    for first, last, order, *shares in rows:
+        for columns, share in zip((first, last or first), (shares[0], shares[1] or shares[0]), strict=True):
+            columns_of = [Ordinal(name=f"c{j}", dtype="int64", categories=(0, 1)) for j in range(int(columns))]
+            task = Task(domain=Schema(columns_of), config=MargNetConfig())
+            assert task.order == min(names[order], int(columns))
+            assert 100 * task.stages[INTERACTIONS] == pytest.approx(float(share), abs=0.05)
+    assert (rows[0][0], rows[-1][1], largest_order(20)) == ("3", "19", 0)
     assert f"a mean noise of more than {100 * TREE_NOISE:g}% of the rows" in margnet
 
 
@@ -276,7 +281,7 @@ def test_the_autoencoder_of_dp_wgan_is_what_the_page_says():
 def test_every_purpose_is_a_read_of_some_method():
     """So that the options above reach all of them."""
     names = {*SHARES, AUTOENCODER, CRITIC, VOTES, CLASS_VOTES}
-    names |= {ONE_WAY, SCORES, INTERACTIONS, TABLES, JOINT}
+    names |= {ONE_WAY, SCORES, INTERACTIONS, TABLES, JOINT, DEPARTURE, AGAIN}
     drawn = program(EXPLANATION / "methods" / "figures.py").READS.values()
     assert {read for boxes in drawn for box in boxes.values() for read in box} == names
 

@@ -18,7 +18,7 @@ from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import Measured, NoisyCounts, number_of
 from tabsynth.schema import Column
-from tabsynth.synthesizers.margnet import measurement, selection
+from tabsynth.synthesizers.margnet import selection
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.measurement import INTERACTIONS, Task
 from tabsynth.synthesizers.margnet.selection import (
@@ -213,19 +213,22 @@ def test_the_sums_have_the_noise_that_is_charged() -> None:
         ledger = Ledger(math.inf, 1e-5)
         account = ledger.open("signs", Gaussian(noise_multiplier=sigma), 1)
         counts = NoisyCounts(PrivateTable(rows, ledger), sizes)
-        return counts.contrasts(account, sets, signs, np.random.default_rng(seed))
+        sums, of_wide = counts.contrasts(
+            account, sets, signs, np.random.default_rng(seed), [(0, 1, 2), (1, 2)]
+        )
+        return np.concatenate([sums.ravel(), of_wide])
 
     exact = released(index, 0, 1e-12)
+    products = [(s, r) for s in sets for r in range(3)] + [((0, 1, 2), 0), ((1, 2), 0)]
     assert exact.tolist() == [
-        [sum(np.prod([signs[j][r, row[j]] for j in s]) for row in index) for r in range(3)]
-        for s in sets
+        sum(np.prod([signs[j][r, row[j]] for j in s]) for row in index) for s, r in products
     ]
     for more in np.ndindex(*sizes):
         moved = released(np.vstack([index, more]), 0, 1e-12) - exact
         assert (np.abs(moved) == 1).all()
-    noise = np.array([(released(index, seed, 20.0) - exact).ravel() for seed in range(3000)])
-    assert noise.std() == pytest.approx(20 * math.sqrt(12), rel=0.03)
-    assert np.abs(np.corrcoef(noise.T) - np.eye(12)).max() < 0.09
+    noise = np.array([released(index, seed, 20.0) - exact for seed in range(3000)])
+    assert noise.std() == pytest.approx(20 * math.sqrt(14), rel=0.03)
+    assert np.abs(np.corrcoef(noise.T) - np.eye(14)).max() < 0.09
 
 
 def test_the_stage_follows_from_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,8 +241,11 @@ def test_the_stage_follows_from_the_schema(monkeypatch: pytest.MonkeyPatch) -> N
     assert INTERACTIONS not in without
     assert list(with_signs) == list(stages()) == STAGES
     assert math.fsum(with_signs.values()) == pytest.approx(1)
-    assert without["joint counts"] - with_signs["joint counts"] == pytest.approx(0.05)
-    monkeypatch.setattr(measurement, "MAX_INTERACTIONS", 9)  # five columns have 10
+    # Six sets of four and five columns: 500 double the share.
+    share = 0.05 * (1 + 6 / 500)
+    assert with_signs[INTERACTIONS] == pytest.approx(share)
+    assert without["joint counts"] - with_signs["joint counts"] == pytest.approx(share)
+    monkeypatch.setattr(selection, "MAX_SUMS", 59)  # three for each of ten pairs and ten triples
     assert INTERACTIONS not in stages(interactions_share=0.05)
 
 
@@ -285,10 +291,10 @@ def test_the_rows_of_a_unit_move_the_sums_by_its_bound() -> None:
     seen: list[tuple[np.ndarray, float]] = []
     original = NoisyCounts.contrasts
 
-    def contrasts(self: Any, account: Any, *more: Any) -> np.ndarray:
+    def contrasts(self: Any, account: Any, *more: Any) -> tuple[np.ndarray, np.ndarray]:
         assert self.bound == 3
         sums = original(self, account, *more)
-        seen.append((sums, account.noise_multiplier))
+        seen.append((np.concatenate([sums[0].ravel(), sums[1]]), account.noise_multiplier))
         return sums
 
     with pytest.MonkeyPatch.context() as patch:
@@ -316,10 +322,12 @@ def test_the_codes_follow_from_noisy_counts() -> None:
             ]
             return noisy
 
-        def contrasts(self: Any, account: Any, sets: Any, signs: Any, bits: Any) -> np.ndarray:
+        def contrasts(
+            self: Any, account: Any, sets: Any, signs: Any, bits: Any, wide: Any
+        ) -> tuple[np.ndarray, np.ndarray]:
             self.table.read(account)
             seen.append([of.tolist() for of in signs])
-            return np.zeros((len(sets), len(signs[0])))
+            return np.zeros((len(sets), len(signs[0]))), np.zeros(len(wide))
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(NoisyCounts, "measure", measure)
@@ -352,13 +360,14 @@ def test_frozen_counts_freeze_the_choice_of_triples() -> None:
             ]
 
         def contrasts(
-            self: Any, account: Any, sets: Any, signs: Any, bits: Any, asked: Any = asked
-        ) -> np.ndarray:
+            self: Any, account: Any, sets: Any, signs: Any, bits: Any, wide: Any, asked: Any = asked
+        ) -> tuple[np.ndarray, np.ndarray]:
             self.table.read(account)
-            asked.append((sets, [of.tolist() for of in signs]))
-            sums = np.zeros((len(sets), 3))
+            asked.append((sets, wide, [of.tolist() for of in signs]))
+            sums, of_wide = np.zeros((len(sets), 3)), np.zeros(len(wide))
             sums[sets.index((1, 2, 3))] = 2500.0
-            return sums
+            of_wide[wide.index((0, 1, 3, 4))] = 2500.0
+            return sums, of_wide
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(NoisyCounts, "measure", measure)
@@ -366,6 +375,7 @@ def test_frozen_counts_freeze_the_choice_of_triples() -> None:
             asked.append(triples_of(small().fit(table(related))))
         seen.append(asked)
     assert len(seen[0]) == len(STAGES) + 1 and seen[0][-1] == [(1, 2, 3)]
+    assert (0, 1, 3, 4) in seen[0][-2][0]
     assert seen[0] == seen[1]
 
 

@@ -39,7 +39,13 @@ from tabsynth.privacy.noise.counts import (
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import DeclaredTable, TableCounts
-from tabsynth.synthesizers.margnet.grids import Grid, GridCounts, related_grids, target_grids
+from tabsynth.synthesizers.margnet.grids import (
+    Grid,
+    GridCounts,
+    related_grids,
+    target_grids,
+    whole_grid,
+)
 from tabsynth.synthesizers.margnet.selection import (
     MAX_GROUP,
     NOTHING_NAMED,
@@ -379,6 +385,9 @@ class PrivateMarginals:
         related = {j for triple in forced for j in triple}
         chosen = sorted({*chosen, *(pair for pair in pairs if related.intersection(pair))})
         triples = self._triples(chosen, distances, by.triples, noise / rows, forced)
+        if self.task.whole and len(self.columns) > 3:
+            whole = whole_grid(self.task.domain.sizes, noise, rows)
+            grids = [whole] if whole else grids
         return Selection(chosen, triples, by, tree, grids)
 
     def _interactions(
@@ -400,9 +409,7 @@ class PrivateMarginals:
         wide = [s for order in range(4, self.task.order + 1) for s in combinations(paired, order)]
         details = {"triples": len(triples), **({"larger sets": len(wide)} if wide else {})}
         account = self._open(INTERACTIONS, details)
-        if (
-            not triples and not wide
-        ):  # charged all the same: a charge must not follow from a release
+        if not [*triples, *wide]:  # charged all the same: a charge must not follow from a release
             self.monitor.once(account.purpose, lambda: self._without_release(account))
             return {}, []
         sets: list[Set] = [
