@@ -25,7 +25,14 @@ from tabsynth.privacy.accounting.accountants import gaussian_epsilon
 from tabsynth.privacy.accounting.attackers import group_delta, group_epsilon, percent, rounded_up
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.adversarial.method import SHARES
-from tabsynth.synthesizers.margnet.measurement import AGAIN, DEPARTURE, INTERACTIONS, SCORES, TABLES, Task
+from tabsynth.synthesizers.margnet.measurement import (
+    AGAIN,
+    DEPARTURE,
+    INTERACTIONS,
+    SCORES,
+    TABLES,
+    Task,
+)
 from tabsynth.synthesizers.margnet.selection import TREE_NOISE, largest_order
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -187,7 +194,7 @@ def test_every_method_has_a_page_and_every_diagram_its_program():
 def charged(method: str) -> set[str]:
     """The purposes of all mechanisms that plans of a method have, over its presets, variants, modes and options."""
     schema = Schema(
-        Ordinal(name=name, dtype="int64", categories=range(3)) for name in ("a", "b", "c")
+        Ordinal(name=name, dtype="int64", categories=range(3)) for name in ("a", "b", "c", "d")
     )
     if method in LINKED:
         keys = {
@@ -202,10 +209,10 @@ def charged(method: str) -> set[str]:
             partial(getattr(tabsynth, SINGLE[method].estimator), each)
             for each in (schema, weighted)
         ]
-    table = pd.DataFrame({name: [0, 1, 2] for name in ("a", "b", "c")})
+    table = pd.DataFrame({name: [0, 1, 2] for name in ("a", "b", "c", "d")})
     public = {"public": table, "public_source": "made up"}
     changes: list[dict[str, Any]] = [
-        *({}, {"rows": 100}, public, {"tables": [("a", "b")]}),
+        *({}, {"rows": 100}, public, {"tables": [("a", "b")]}, {"target": "a"}),
         *({"preset": "source"}, {"teachers": "networks"}, {"variant": "basic"}),
         *({"autoencoder": "dp-sgd", **change} for change in ({}, {"teachers": "networks"})),
         {"config": MargNetConfig(max_unscored=0)},
@@ -253,11 +260,22 @@ def test_settings_on_a_page_are_the_defaults():
     assert [(name, value) for name, value in stated if float(value) != defaults[name]] == []
     margnet = " ".join((EXPLANATION / "methods" / "margnet.md").read_text("utf-8").split())
     assert f"with {100 * defaults['interactions_share']:g}% of the budget" in margnet
-    rows = re.findall(r"\| (\d+)(?: to (\d+))? \| ([^|]*) \| ([\d.]+)%(?: to ([\d.]+)%)? \|", margnet)
-    names = {"all columns, at most seven": 7, "five columns": 5, "four columns": 4, "three columns": 3}
+    rows = re.findall(
+        r"\| (\d+)(?: to (\d+))? \| ([^|]*) \| ([\d.]+)%(?: to ([\d.]+)%)? \|", margnet
+    )
+    names = {
+        "all columns, at most seven": 7,
+        "five columns": 5,
+        "four columns": 4,
+        "three columns": 3,
+    }
     for first, last, order, *shares in rows:
-        for columns, share in zip((first, last or first), (shares[0], shares[1] or shares[0]), strict=True):
-            columns_of = [Ordinal(name=f"c{j}", dtype="int64", categories=(0, 1)) for j in range(int(columns))]
+        for columns, share in zip(
+            (first, last or first), (shares[0], shares[1] or shares[0]), strict=True
+        ):
+            columns_of = [
+                Ordinal(name=f"c{j}", dtype="int64", categories=(0, 1)) for j in range(int(columns))
+            ]
             task = Task(domain=Schema(columns_of), config=MargNetConfig())
             assert task.order == min(names[order], int(columns))
             assert 100 * task.stages[INTERACTIONS] == pytest.approx(float(share), abs=0.05)

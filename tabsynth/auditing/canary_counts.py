@@ -127,16 +127,23 @@ class ObservedCounts(NoisyCounts[Any]):
         sets: Sequence[tuple[int, ...]],
         signs: Sequence[np.ndarray],
         bits: Bits,
-    ) -> np.ndarray:
+        wide: Sequence[tuple[int, ...]] = (),
+    ) -> tuple[np.ndarray, np.ndarray]:
         """See :meth:`NoisyCounts.contrasts`. The canary changes each sum by the bound, up or down."""
-        released = self._inner.contrasts(account, sets, signs, bits)
-        groups = by_value(self.sizes)
-        without = [
-            signed_sums(_count(self._other_rows, s, groups), [signs[j] for j in s]) for s in sets
+        released = self._inner.contrasts(account, sets, signs, bits, wide)
+        first = [of[:1] for of in signs]
+        z = [
+            (value - self._without(s, codes)) * np.prod([codes[j][:, self._codes[j]] for j in s], 0)
+            for part, of, codes in zip(released, (sets, wide), (signs, first), strict=True)
+            for value, s in zip(part, of, strict=True)
         ]
-        move = np.array([np.prod([signs[j][:, self._codes[j]] for j in s], axis=0) for s in sets])
-        self._note(account, float(((released - without) * move).mean()) / self.bound)
+        self._note(account, float(np.concatenate([np.ravel(of) for of in z]).mean()) / self.bound)
         return released
+
+    def _without(self, columns: Sequence[int], signs: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the sums of products of signs of the other rows, shape (codes,)."""
+        counted = _count(self._other_rows, columns, by_value(self.sizes))
+        return signed_sums(counted, [signs[j] for j in columns])
 
     def _note(self, account: Account, z: float) -> None:
         ratio = log_likelihood_ratios(np.array(z), account.noise_multiplier, 1.0)

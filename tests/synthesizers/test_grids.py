@@ -19,7 +19,7 @@ from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet import grids
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.grids import Grid, cut_values, target_grids
-from tabsynth.synthesizers.margnet.measurement import AGAIN, DEPARTURE, JOINT, Task
+from tabsynth.synthesizers.margnet.measurement import AGAIN, DEPARTURE, JOINT
 from tabsynth.synthesizers.margnet.selection import high_interactions, largest_order
 from tabsynth.synthesizers.mixture import Mixture
 

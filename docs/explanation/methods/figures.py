@@ -106,7 +106,7 @@ DIAGRAMS = {
             "one": (1, 0, "1: one-way counts\n+ noise", RELEASED),
             "tables": (0, 1, "declared tables\n+ noise", RELEASED),
             "scores": (2, 0, "2: scores of pairs, sign\ninteractions + noise", RELEASED),
-            "joint": (3, 0, "3: counts of pairs and\ntriples + noise", RELEASED),
+            "joint": (3, 0, "3: counts of pairs and\ntriples + noise; with a\ntarget, in two parts", RELEASED),
             "select": (2, 1, "which sets, which groups\nof rare values", PUBLIC),
             "fit": (3, 1, "4: network fitted to all\nnoisy counts", PUBLIC),
             "mixture": (3, 2, "5: mixture of products\nof columns", PUBLIC),
@@ -147,7 +147,8 @@ READS = {
         "first": (*FIRST[:2], "autoencoder"), "source": ("votes",), "class": ("class votes",),
     },
     "margnet": {
-        "tables": ("declared tables",), "one": STAGES[:1], "scores": STAGES[1:3], "joint": STAGES[3:],
+        "tables": ("declared tables",), "one": STAGES[:1], "scores": STAGES[1:3],
+        "joint": (*STAGES[3:], "departure from the pairs", "joint counts again"),
     },
     "linked-margnet": {"countsr": STAGES, "countsc": STAGES},
 }  # fmt: skip

@@ -148,13 +148,13 @@ class Task:
 
     @property
     def whole(self) -> bool:
-        """Whether all columns are counted with each other, and rows alike."""
+        """True where all columns are counted with each other, and rows alike."""
         every = not self.first and self.end == len(self.domain.columns)
         return every and self.workload.classes is None
 
     @property
     def targeted(self) -> bool:
-        """Whether a target may be counted with several columns at once: with three others at least, and no public table."""
+        """True where a target may be counted with several columns at once: with three others at least, and no public table."""
         enough = self.order > 0 and len(self.domain.columns) > 3
         return enough and self.whole and self.workload.target is not None and self.public is None
 

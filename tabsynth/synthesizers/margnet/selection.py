@@ -194,9 +194,8 @@ class Measurements:
 
     def facts(self) -> JsonObject:
         """Return what a model file says of the counts, JSON-ready: the number of rows, each set of columns, its noise."""
-        sets, grids = (
-            [[list(m.columns), m.std] for m in counts] for counts in (self.counts, self.grids)
-        )
+        sets = [[list(m.columns), m.std] for m in self.counts]
+        grids = [[list(grid.columns), grid.std] for grid in self.grids]
         return {"rows": self.rows, "sets": sets} | ({"grids": grids} if grids else {})
 
     def tensors(self) -> dict[str, Tensor]:
@@ -204,14 +203,19 @@ class Measurements:
         of_grids = [group for grid in self.grids for group in grid.groups]
         by = (self.resolution.pairs, self.resolution.triples, *([of_grids] if of_grids else []))
         groups = (np.concatenate(of) for of in by)
-        counts = np.concatenate([m.counts.ravel() for m in (*self.counts, *self.grids)])
+        counts = np.concatenate([cells.ravel() for cells in self.cells])
         tensors = map(torch.from_numpy, (counts, *(g.astype(np.int64) for g in groups)))
         return dict(zip(KEPT, tensors, strict=False))
 
     @property
     def keepable(self) -> bool:
         """True where the counts are few enough for a model file."""
-        return sum(m.counts.size for m in (*self.counts, *self.grids)) <= MOST_KEPT
+        return sum(cells.size for cells in self.cells) <= MOST_KEPT
+
+    @property
+    def cells(self) -> list[np.ndarray]:
+        """The counts alone, of sets of columns and of grids."""
+        return [m.counts for m in self.counts] + [grid.counts for grid in self.grids]
 
     @classmethod
     def of_file(
@@ -247,7 +251,8 @@ class Measurements:
             else:
                 grids.append(GridCounts(tuple(columns), tuple(by), cells, float(std)))
             start = end
-        rows, stds = float(facts["rows"]), [m.std for m in (*counts, *grids)]
+        rows = float(facts["rows"])
+        stds = [m.std for m in counts] + [grid.std for grid in grids]
         if start != len(flat) or not rows >= 1 or not all(0 <= std < math.inf for std in stds):
             raise ValueError("counts and sets of columns differ")
         return cls(counts, rows, resolution, grids=grids)
@@ -672,8 +677,8 @@ def high_interactions(
     """
     clear = dict[tuple[int, ...], float]()  # mean products of signs less their means
     found = dict[tuple[int, ...], float]()
-    known = {(): 1.0, **{(j,): mean for j, mean in enumerate(means)}}
-    known |= {columns: total / rows for columns, total in sums.items()}
+    known = {columns: total / rows for columns, total in sums.items()}
+    known |= {(j,): mean for j, mean in enumerate(means)} | {(): 1.0}
     one_sum = math.hypot(std, math.sqrt(rows)) / rows  # noise and chance
     for columns in sorted(sums, key=len):
         moment = variance = 0.0
