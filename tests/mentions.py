@@ -164,7 +164,7 @@ def takes(function: object, words: set[str]) -> bool:
 
 
 def exists(dotted: str) -> bool:
-    """Whether a module, or a name of one, is there; of one that needs another package, by its text."""
+    """Whether a module, or a name of one, is there."""
     parts = dotted.split(".")
     for i in range(len(parts), 0, -1):
         base = ROOT.joinpath(*parts[:i])
@@ -173,8 +173,6 @@ def exists(dotted: str) -> bool:
         )
         if file is not None:
             break
-    if "integrations" in parts:
-        return i == len(parts) or re.search(rf"\b{parts[i]}\b", file.read_text("utf-8")) is not None
     found = importlib.import_module(".".join(parts[:i]))
     for part in parts[i:]:
         found = getattr(found, part, None)

@@ -1,4 +1,4 @@
-"""Plug-ins against the real packages: ``make test-plugins`` makes an environment for each, and runs its tests there.
+"""tabsynth beside the real packages: ``make test-plugins`` makes an environment for each, and runs its tests there.
 
 The packages have no common environment: dpmm pins numpy 1.26 and pandas 2.1, SDV and SDMetrics need
 pandas 2; SDGym 0.15.1 does not import with SDV 2. Environments are folders of ``build/plugins`` and are kept; names as

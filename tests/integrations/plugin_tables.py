@@ -1,4 +1,4 @@
-"""A small hospital-like table for the tests of plug-ins; it needs pandas and numpy of any version."""
+"""A small hospital-like table for the tests with other packages; it needs pandas and numpy of any version."""
 
 import numpy as np
 import pandas as pd

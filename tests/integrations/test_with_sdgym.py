@@ -1,9 +1,11 @@
-"""The plug-in of SDGym against SDGym itself: ``make test-plugins``."""
+"""The program of the documentation for SDGym, against SDGym itself: ``make test-plugins``."""
 
 import os
+import re
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from integrations.plugin_tables import METADATA, patients
@@ -14,20 +16,19 @@ sdgym = pytest.importorskip(
 pytestmark = pytest.mark.plugins
 
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "other-packages.md"
+
+
 @pytest.fixture(scope="module")
 def synthesizer():
-    from tabsynth.integrations.sdgym import create_synthesizer
-
     names = ("sdgym", "sdv", "sdmetrics", "numpy", "pandas", "torch")
     print(sys.version.split()[0], {name: version(name) for name in names})
-    return create_synthesizer("margnet", epsilon=3.0, time_limit=20)
-
-
-def test_the_class_is_one_of_sdgym(synthesizer):
-    from sdgym.synthesizers.base import BaselineSynthesizer
-
-    assert issubclass(synthesizer, BaselineSynthesizer)
-    assert synthesizer.__name__ == "Custom:tabsynth-margnet"
+    (program,) = re.findall(r"```python\n(from sdgym.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    *lines, last = program.strip().splitlines()
+    assert last.startswith("benchmark_single_table(")
+    variables: dict[str, Any] = {}
+    exec("\n".join(lines), variables)
+    return variables["synthesizer"]
 
 
 def test_the_benchmark_of_sdgym_scores_it(synthesizer, tmp_path, monkeypatch):
@@ -54,22 +55,11 @@ def test_the_benchmark_of_sdgym_scores_it(synthesizer, tmp_path, monkeypatch):
         compute_privacy_score=False,
     )
     print(scores.T.to_string())
-    ours = scores[scores["Synthesizer"].str.contains("tabsynth")].iloc[0]
+    ours = scores[scores["Synthesizer"].str.contains("MargNet")].iloc[0]
     uniform = scores[scores["Synthesizer"].str.contains("Uniform")].iloc[0]
     assert "Error" not in scores.columns or scores["Error"].isna().all()
     assert ours["Diagnostic_Score"] > 0.95
     assert ours["Quality_Score"] > uniform["Quality_Score"]
-
-
-def test_a_table_that_the_schema_refuses_is_one_line_in_sdgym():
-    from tabsynth import Categorical, InputError, Schema
-    from tabsynth.integrations.sdgym import create_synthesizer
-
-    schema = Schema([Categorical(name="sex", dtype="str", categories=("F", "X"))])
-    created = create_synthesizer("margnet", epsilon=1.0, schema=schema)
-    with pytest.raises(InputError, match="sex") as error:
-        created().get_trained_synthesizer(patients(), METADATA)
-    assert "\n" not in str(error.value)
 
 
 def test_tables_of_sdv_1_are_written_for_evaluation():

@@ -1,1 +1,0 @@
-"""Plug-ins for benchmark libraries. Each module imports the library that it is for; this package imports none."""
