@@ -70,13 +70,12 @@ def test_a_misspelt_key_stops_a_fit(folder):
 
 
 METADATA = {
-    "METADATA_SPEC_VERSION": "SINGLE_TABLE_V1",
-    "primary_key": "id",
-    "columns": {
-        "id": {"sdtype": "id"},
-        "age": {"sdtype": "numerical", "computer_representation": "Int64"},
-        "sex": {"sdtype": "categorical"},
-    },
+    "primaryKey": "id",
+    "fields": [
+        {"name": "id", "type": "string"},
+        {"name": "age", "type": "integer"},
+        {"name": "sex", "type": "string"},
+    ],
 }
 
 

@@ -1,4 +1,4 @@
-"""Our schemas as metadata of SDV, and the reports of SDMetrics that take it: ``make test-plugins``."""
+"""Tables of SDV, and the reports of SDMetrics: ``make test-plugins``."""
 
 import os
 import warnings
@@ -11,19 +11,6 @@ REASON = "needs SDV and SDMetrics in an environment of their own: make test-plug
 pytest.importorskip("sdmetrics", reason=REASON)
 pytest.importorskip("sdv", reason=REASON)
 pytestmark = pytest.mark.plugins
-
-
-def test_our_importer_reads_what_sdv_2_detects(tmp_path):
-    from sdv.metadata import Metadata
-
-    from tabsynth.schema.importers import import_schema
-
-    found = Metadata.detect_from_dataframes({"patients": patients()})
-    found.save_to_json(str(tmp_path / "metadata.json"))
-    schema = import_schema(tmp_path / "metadata.json")
-    assert {"age", "sex", "died"} <= set(schema.drafted)  # detected in the rows, hence not public
-    assert schema["age"].to_dict()["high"] == patients()["age"].max()
-    assert schema["patient_id"].kind == "identifier"
 
 
 def test_tables_of_sdv_2_are_written_for_evaluation():

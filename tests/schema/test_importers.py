@@ -18,16 +18,6 @@ from tabsynth.schema.importers import import_schema
 
 NIST = "census_data_dictionary.json"
 EXCERPTS = ("census_ma_2019.csv", "census_national_2018.csv")
-SDV: dict[str, Any] = {
-    "METADATA_SPEC_VERSION": "SINGLE_TABLE_V1",
-    "primary_key": "guest_email",
-    "columns": {
-        "guest_email": {"sdtype": "email", "pii": True},
-        "has_rewards": {"sdtype": "boolean"},
-        "room_type": {"sdtype": "categorical"},
-        "nights": {"sdtype": "numerical", "computer_representation": "Int64"},
-    },
-}
 
 
 def write(folder: Path, content: Any, name: str = "file.json") -> Path:
@@ -43,58 +33,6 @@ def outside(schema: Schema) -> list[str]:
 
 def learned(schema: Schema) -> dict[str, Column]:
     return {c.name: c for c in schema.columns if c.kind != "identifier"}
-
-
-@pytest.mark.parametrize("version", ["SINGLE_TABLE_V1", "V1", "V2"])
-def test_sdv_metadata_says_what_is_missing(version: str, tmp_path: Path) -> None:
-    table = {k: v for k, v in SDV.items() if k != "METADATA_SPEC_VERSION"}
-    data = SDV if version == "SINGLE_TABLE_V1" else {"tables": {"guests": table}}
-    path = write(tmp_path, {**data, "METADATA_SPEC_VERSION": version})
-    with pytest.raises(InputError) as caught:
-        import_schema(path)
-    message = str(caught.value)
-    assert "2 of 4 columns: 'room_type': no list of values" in message
-    assert "'nights': declare finite bounds" in message and "\n" not in message
-    added = Edit(
-        facts={"room_type": {"categories": ["BASIC", "SUITE"]}, "nights": {"low": 1, "high": 30}}
-    )
-    schema = import_schema(path, added)
-    assert outside(schema) == ["guest_email"] and schema.drafted == ()
-    columns = learned(schema)
-    assert columns["has_rewards"].dtype == "boolean"
-    assert columns["room_type"].categories == ("BASIC", "SUITE")
-    assert columns["nights"].to_dict()["high"] == 30 and columns["nights"].dtype == "Int64"
-    assert columns["nights"].source == "file.json"
-
-
-def test_detected_ranges_of_sdv_are_public_only_if_marked(tmp_path: Path) -> None:
-    item = {
-        "sdtype": "numerical",
-        "min_value": 0,
-        "max_value": 120,
-        "computer_representation": "Int8",
-    }
-    path = write(
-        tmp_path, {"METADATA_SPEC_VERSION": "V1", "tables": {"t": {"columns": {"age": item}}}}
-    )
-    assert import_schema(path).drafted == ("age",)
-    path = write(
-        tmp_path,
-        {
-            "METADATA_SPEC_VERSION": "V1",
-            "tables": {"t": {"columns": {"age": {**item, "public": True}}}},
-        },
-    )
-    schema = import_schema(path)
-    assert schema.drafted == () and schema["age"].source == "file.json"
-    old = {"fields": {"age": {"type": "numerical", "subtype": "integer", "min": 0, "max": 9}}}
-    assert import_schema(write(tmp_path, old)).drafted == ("age",)
-
-
-def test_sdv_metadata_of_several_tables_is_refused(tmp_path: Path) -> None:
-    data = {"METADATA_SPEC_VERSION": "V1", "tables": {"a": SDV, "b": SDV}}
-    with pytest.raises(FileFormatError, match="describes 2 tables"):
-        import_schema(write(tmp_path, data))
 
 
 FRICTIONLESS: dict[str, Any] = {
@@ -266,6 +204,10 @@ def test_codebook_in_csv(tmp_path: Path) -> None:
         ("one line", "is of no format that can be imported"),
         ('{"a": 1}', "is of no format that can be imported"),
         ("[]", "is of no format that can be imported"),
+        (
+            '{"METADATA_SPEC_VERSION": "V1", "columns": {}}',
+            "is of no format that can be imported",
+        ),  # SDV
         ("<html/>", "is of no format that can be imported"),
         ("<a", "not valid XML"),
         ("{", "not valid JSON"),

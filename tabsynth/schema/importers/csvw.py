@@ -59,7 +59,7 @@ def declarations(data: JsonObject, where: str) -> Iterator[Declaration]:
         if title is None:
             raise FileFormatError(f"{where}: a column must have a name, got {quote(item)}.")
         if keys == [item.get("name")]:
-            yield identifier(title, "the CSVW metadata says that it is the primary key")
+            yield identifier(title)
         else:
             yield Declaration(name=title, facts=_facts(item))
 

@@ -8,7 +8,7 @@ from typing import Any
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import quote
 from tabsynth.errors import InputError, TabsynthError
-from tabsynth.schema.column import KINDS, Column
+from tabsynth.schema.column import Column
 from tabsynth.schema.editing import DROPPED, Edit, number
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema
 from tabsynth.schema.schema_file import column_from
@@ -29,20 +29,15 @@ class Declaration:
     facts : mapping
         Facts as a schema file has them. The kind and the dtype may be missing where ``categories`` or
         ``low`` and ``high`` determine them.
-    left_out : str, optional
-        Why the column is left out.
     """
 
     name: str
     facts: JsonMapping = field(default_factory=dict)
-    left_out: str | None = None
 
 
-def identifier(name: str, reason: str) -> Declaration:
-    """Return a column that identifies people or records: of the kind ``identifier`` where there is one, else left out."""
-    if "identifier" in KINDS:
-        return Declaration(name=name, facts={"kind": "identifier", "dtype": "str"})
-    return Declaration(name=name, left_out=reason)
+def identifier(name: str) -> Declaration:
+    """Return a column that identifies people or records."""
+    return Declaration(name=name, facts={"kind": "identifier", "dtype": "str"})
 
 
 def codes(values: Sequence[Any]) -> list[Any]:
@@ -90,8 +85,6 @@ def schema_of(
         name = declaration.name
         if name in change.drop:
             left_out.append({"name": name, "reason": DROPPED})
-        elif declaration.left_out is not None and name not in change.names:
-            left_out.append({"name": name, "reason": declaration.left_out})
         else:
             stated = {"name": name, "provenance": "declared", "source": source, **declaration.facts}
             facts = _complete(change.apply(stated))

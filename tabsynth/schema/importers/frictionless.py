@@ -76,7 +76,7 @@ def _declaration(field: JsonObject, key: bool) -> Declaration:
     rules = field.get("constraints")
     rules = rules if isinstance(rules, dict) else {}
     if key or rules.get("unique") is True or field.get("format") in _IDENTIFYING:
-        return identifier(name, "the Table Schema says that its values are unique or identify")
+        return identifier(name)
     described = text_of(field.get("description")) or text_of(field.get("title"))
     required = rules.get("required") is True
     facts: JsonObject = {"nulls": not required, "description": described}
