@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import in_range, integer, one_of, positive
+from tabsynth._validate import in_range, one_of, positive
 from tabsynth.training.factors import (
     Factors,
     Layer,
@@ -260,16 +260,9 @@ class PerExampleClipper:
         mean = grads.means(self)
         return mean, grads.first(TYPICAL_ROWS).sizes(self, mean).norms
 
-    def norms(self, losses: Losses, inputs: Tensor, groups: Sequence[int] | None = None) -> Tensor:
+    def norms(self, losses: Losses, inputs: Tensor) -> Tensor:
         """Return norms of the per-example gradients by group, shape (batch, G); of public rows only."""
-        groups_before, self.groups = (
-            self.groups,
-            list(groups) if groups is not None else self.groups,
-        )
-        try:
-            return self.gradients(losses, inputs).sizes(self, None).norms
-        finally:
-            self.groups = groups_before
+        return self.gradients(losses, inputs).sizes(self, None).norms
 
     def gradients(self, losses: Losses, inputs: Tensor) -> "FactoredGradients":
         """Return the gradients of all rows."""
@@ -410,15 +403,7 @@ def _scale(sizes: Sizes, bounds: Tensor, largest: Tensor | None) -> Tensor:
     return scale.masked_fill(scale < LEAST_SCALE, 0)
 
 
-GROUPINGS = ("flat", "weight-bias", "clusters")
-
-
-def group_count(grouping: str, clusters: int, module: nn.Module) -> int:
-    """Return how many groups a module's parameters make: G, known before the first row is read."""
-    if grouping == "weight-bias":
-        return max(weight_bias_groups(module)) + 1
-    parameters = sum(p.requires_grad for p in module.parameters())
-    return min(clusters, parameters) if grouping == "clusters" else 1
+GROUPINGS = ("flat", "weight-bias")
 
 
 def weight_bias_groups(module: nn.Module) -> list[int]:
@@ -428,35 +413,6 @@ def weight_bias_groups(module: nn.Module) -> list[int]:
     weights = len(names) - sum(biases)
     numbers = iter(range(weights))
     return [weights if bias else next(numbers) for bias in biases]
-
-
-def cluster_groups(norms: Sequence[float], clusters: int) -> list[int]:
-    """Cluster parameters hierarchically by the size of their gradients.
-
-    Parameters
-    ----------
-    norms : sequence of float
-        Mean gradient norm of each parameter on public rows.
-    clusters : int
-        Groups to stop at.
-
-    Notes
-    -----
-    The paper merges the pair (u, v) with the least √(1 + max/min), the most similar norms; the
-    merged group has norm √(u² + v²).
-    """
-    groups = [([i], max(norm, 1e-30)) for i, norm in enumerate(norms)]
-    while len(groups) > clusters:
-        pairs = [(a, b) for a in range(len(groups)) for b in range(a)]
-        a, b = min(pairs, key=lambda pair: abs(math.log(groups[pair[0]][1] / groups[pair[1]][1])))
-        members, norm = groups.pop(a)
-        other, size = groups.pop(b)
-        groups.append((other + members, math.hypot(norm, size)))
-    out = [0] * len(norms)
-    for number, (members, _) in enumerate(sorted(groups, key=lambda group: min(group[0]))):
-        for i in members:
-            out[i] = number
-    return out
 
 
 BOUNDS = ("fixed", "public")
@@ -475,10 +431,8 @@ class Clipping:
         in that group.
     bound : {"fixed", "public"}
         ``public``: follows the gradient norms of public or generated rows, step by step, at no cost.
-    grouping : {"flat", "weight-bias", "clusters"}
-        Parameters that share a bound: all; each weight, and all biases; or those whose gradients on
-        public rows are of a size, merged until ``clusters`` are left.
-    clusters : int
+    grouping : {"flat", "weight-bias"}
+        Parameters that share a bound: all; or each weight, and all biases.
     centred : bool
         Whether the mean gradient of public rows is subtracted from each private row's before the clip.
     """
@@ -486,7 +440,6 @@ class Clipping:
     max_norm: float = 1.0
     bound: str = "fixed"
     grouping: str = "flat"
-    clusters: int = 3
     centred: bool = True
 
     def __post_init__(self) -> None:
@@ -495,7 +448,6 @@ class Clipping:
         in_range("max_norm", self.max_norm, LEAST_BOUND, math.inf)
         one_of("bound", self.bound, BOUNDS)
         one_of("grouping", self.grouping, GROUPINGS)
-        integer("clusters", self.clusters)
 
     def facts(self, module: nn.Module, stand_ins: str = "public rows") -> JsonObject:
         """Return what a certificate says of the steps of a module: JSON-ready, and public before the first of them.
@@ -510,7 +462,7 @@ class Clipping:
         stand_ins : str
             Whose gradient norms a bound of kind ``public`` follows.
         """
-        groups = group_count(self.grouping, self.clusters, module)
+        groups = max(weight_bias_groups(module)) + 1 if self.grouping == "weight-bias" else 1
         units = {
             "public": f"median gradient norm of {stand_ins} at each step",
             "fixed": "gradient norm",
@@ -540,28 +492,9 @@ class Bounds:
         self.clipping, self.clipper = clipping, clipper
         if clipping.grouping == "weight-bias":
             clipper.groups = weight_bias_groups(clipper.module)
-        self.clustered = clipping.grouping != "clusters"
         self.noise_multiplier = noise
         first_parameter = clipper.parameters[0]
         self.now = first_parameter.detach().new_full((clipper.group_count,), clipping.max_norm)
-
-    def cluster(self, losses: Losses, public: Tensor) -> None:
-        """Form the groups from public rows, once.
-
-        NOTE[DIFF] The paper's code clusters again at each step; groups that stay let every step be the
-        same, and only the bounds follow the training.
-
-        The norms are of the gradients as they are, not of what is clipped, their distance to the mean of
-        public rows: by a critic's last bias all rows have the same gradient, and a group of distance 0
-        would be one of the groups and cost noise.
-        """
-        if self.clustered:
-            return
-        each = range(len(self.clipper.parameters))
-        norms = self.clipper.norms(losses, public, each).mean(0)
-        self.clipper.groups = cluster_groups(norms.tolist(), self.clipping.clusters)
-        self.now = self.now.new_full((self.clipper.group_count,), self.clipping.max_norm)
-        self.clustered = True
 
     def follow(self, norms: Tensor) -> None:
         """Return bounds from the norms of public rows, shape (m, G)."""

@@ -649,8 +649,8 @@ class PrivateStep:
         and a batch that happens to be large does not push the critic.
         """
         bounds = self.bounds
-        if public is None and (bounds.clipping.bound == "public" or not bounds.clustered):
-            raise ValueError("bounds or groups from public rows need public rows")
+        if public is None and bounds.clipping.bound == "public":
+            raise ValueError("bounds from public rows need public rows")
         private = self.table.read(self.account)
         terms = Terms(losses, public_losses or losses, public, correction, restored)
         if isinstance(private, UnitRows):
@@ -763,7 +763,6 @@ class PrivateStep:
         losses, public = terms.public_losses, terms.public
         if public is None:
             return None
-        self.bounds.cluster(losses, public)
         if self.bounds.clipping.centred:
             reference, norms = self.clipper.reference(losses, public)
         else:
@@ -828,11 +827,7 @@ class PrivateStep:
 
     def state_dict(self) -> StateDict:
         """Return what the next step needs besides the module: all of it released already."""
-        state: StateDict = {
-            "bounds": self.bounds.now.clone(),
-            "groups": list(self.clipper.groups),
-        }
-        state["clustered"] = int(self.bounds.clustered)
+        state: StateDict = {"bounds": self.bounds.now.clone()}
         if self._previous is not None:
             state["previous"] = {str(i): g.clone() for i, g in enumerate(self._previous)}
         return state
@@ -841,8 +836,6 @@ class PrivateStep:
         """Invert :meth:`state_dict`."""
         self._recorded = None  # it wrote to the tensors of before
         self.bounds.now = state["bounds"].to(self.bounds.now, copy=True)
-        self.clipper.groups = list(state["groups"])
-        self.bounds.clustered = bool(state["clustered"])
         previous = state.get("previous")
         if previous is not None:
             parameters = enumerate(self.clipper.parameters)

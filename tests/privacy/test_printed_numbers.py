@@ -47,7 +47,7 @@ def by_us(spends: list[tuple[float, float, int]], delta: float) -> float:
     return epsilon_of(mechanisms, delta)
 
 
-GROUPED = ["dp-gan", "dp-gan, clusters", "dp-gan, ganobfuscator"]
+GROUPED = ["dp-gan", "dp-gan, ganobfuscator"]
 
 
 @pytest.mark.slow

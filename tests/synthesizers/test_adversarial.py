@@ -300,7 +300,7 @@ def _same(one: Any, other: Any) -> None:
     [
         {"clipping__bound": "fixed"},
         {"clipping__bound": "public"},
-        {"clipping__grouping": "clusters"},
+        {"clipping__grouping": "weight-bias"},
         {"clipping__centred": False},
     ],
 )

@@ -30,12 +30,17 @@ def test_values_that_are_no_more_are_read(tmp_path: Path) -> None:
     model, path = small_dpgan().fit(frame()), tmp_path / "m"
     model.save(path)
     facts, weights = read_model(path)
-    former = {"critic_per_generator": "adaptive", "bound": "quantile"}
-    config = {**CONFIGS["dp-gan"], "config": {**CONFIGS["dp-gan"]["config"], **former}}
+    former = {"critic_per_generator": "adaptive", "bound": "quantile", "grouping": "clusters"}
+    config = {
+        **CONFIGS["dp-gan"],
+        "variant": "advanced-clusters",
+        "config": {**CONFIGS["dp-gan"]["config"], **former},
+    }
     write_model(path, {**facts, "config": config}, weights, overwrite=True)
     loaded = load(path)
     pd.testing.assert_frame_equal(loaded.sample(9, random_state=1), model.sample(9, random_state=1))
     assert loaded.config.clipping.bound == "public" and loaded.config.critic.per_generator == 4
+    assert loaded.variant == "advanced"
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -68,7 +68,6 @@ GAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "dp-gan, basic": {"variant": "basic"},
     "dp-gan, ganobfuscator": {"variant": "ganobfuscator"},
     "dp-gan, autoencoder": {"autoencoder": "dp-sgd"},
-    "dp-gan, clusters": {"variant": "advanced-clusters"},
     "dp-gan, rows declared": {"rows": 500},
     "dp-gan, bam": {"step_rule": "bam"},
     "dp-gan, basic by bam": {"variant": "basic", "step_rule": "bam"},

@@ -13,7 +13,6 @@ from row_gradients import (
     plain,
     row_gradients,
     squared,
-    trained,
 )
 from scipy import stats
 from torch import Tensor, nn
@@ -27,14 +26,13 @@ from tabsynth.training.private_step import minus_scores
 torch.set_num_threads(1)
 
 
-GROUPINGS = {"flat": 1, "weight-bias": 4, "clusters": 3}  # and how many groups three layers make
+GROUPINGS = {"flat": 1, "weight-bias": 4}  # and how many groups three layers make
 
 
 @pytest.mark.parametrize(
     ("argument", "value"),
     [
         *(("max_norm", v) for v in (0.0, -1.0, math.inf, math.nan)),
-        ("clusters", 0),
         ("bound", "adaptive"),
         ("grouping", "layers"),
     ],
@@ -50,7 +48,6 @@ def test_groups_share_one_noise(grouping: str) -> None:
     N(0, G σ²): one composition. Without √G, G groups charged as one would have multiplier σ/√G."""
     public = normal_rows(5, "scores", 0).float()
     bounds = bounds_of(Clipping(grouping=grouping, max_norm=0.3, bound="public"))
-    bounds.cluster(minus_scores, public)
     clipper = bounds.clipper
     assert clipper.group_count == len(bounds.now) == GROUPINGS[grouping]
     bounds.follow(clipper.norms(minus_scores, public))
@@ -61,7 +58,7 @@ def test_groups_share_one_noise(grouping: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", ["ordinary", "far"])
-@pytest.mark.parametrize("grouping", ["weight-bias", "clusters", "flat"])
+@pytest.mark.parametrize("grouping", ["weight-bias", "flat"])
 def test_joint_sensitivity_in_noise_units(grouping: str, rows: str) -> None:
     """R10: one more row moves the noised sum, in standard deviations of its noise, by at most 1/σ, over
     all groups together; and by as much where it is long in each of them."""
@@ -95,7 +92,7 @@ def test_joint_sensitivity_in_noise_units(grouping: str, rows: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.8, 3.0])
-@pytest.mark.parametrize("grouping", ["weight-bias", "clusters", "flat"])
+@pytest.mark.parametrize("grouping", ["weight-bias", "flat"])
 def test_noise_law_with_groups(grouping: str, sigma: float) -> None:
     """R4, R10: 10⁵ draws of standard deviation √G σ C_j / B in group j, whatever the group."""
     module = mlp([31, 32, 31], torch.Generator().manual_seed(0))
@@ -110,7 +107,6 @@ def test_noise_law_with_groups(grouping: str, sigma: float) -> None:
         expected_batch=6.0,
         bound="public",
         grouping=grouping,
-        clusters=2,
     )
     drawn_noise = []
     for _ in range(52):
@@ -118,7 +114,7 @@ def test_noise_law_with_groups(grouping: str, sigma: float) -> None:
         scales = step.bounds.now[group_of_entries(module, step.clipper.groups)].numpy()
         drawn_noise.append(grads(module) * 6.0 / scales)
     count = step.clipper.group_count
-    assert count == {"flat": 1, "weight-bias": 3, "clusters": 2}[grouping]
+    assert count == {"flat": 1, "weight-bias": 3}[grouping]
     noise = np.array(drawn_noise) / (sigma * math.sqrt(count))
     assert noise.size > 1e5 and abs(noise.var() - 1) < 0.015
     for j in range(count):
@@ -161,31 +157,6 @@ def test_public_bounds_follow_public_rows(grouping: str, centred: bool) -> None:
             assert float(step.bounds.now[j]) == pytest.approx(0.4 * float(typical), rel=1e-9)
         wanted = clipped_rows(step, squared, rows, public).sum(0) / 10.0
         np.testing.assert_allclose(grads(module), wanted.numpy(), rtol=1e-8, atol=1e-10)
-
-
-def test_clusters_are_formed_once_from_public_rows() -> None:
-    """Of mean norms by parameter; kept while bounds go on."""
-    module, rows = drawn(plain("tanh"), 1), normal_rows(7, "squares", 1)
-    step, _, _ = engine(
-        module, rows, Gaussian(noise_multiplier=1.0), grouping="clusters", clusters=2
-    )
-    with pytest.raises(ValueError, match="public rows"):
-        step.gradient(squared)
-    public = normal_rows(5, "squares", 2)
-    step.gradient(squared, public)
-    groups = list(step.clipper.groups)
-    assert len(groups) == len(trained(module)) and set(groups) == {0, 1}
-    entries = group_of_entries(module, range(len(groups)))
-    own = row_gradients(module, squared, public)
-    norms = [float(own[:, entries == i].norm(dim=1).mean()) for i in range(len(groups))]
-    # Two groups of sizes that do not overlap.
-    low = max(n for n, g in zip(norms, groups, strict=True) if g == groups[norms.index(min(norms))])
-    high = min(
-        n for n, g in zip(norms, groups, strict=True) if g == groups[norms.index(max(norms))]
-    )
-    assert low < high
-    step.gradient(squared, 100 * normal_rows(5, "squares", 3))
-    assert step.clipper.groups == groups
 
 
 def test_public_bounds_need_public_rows() -> None:

@@ -71,7 +71,7 @@ KINDS = [
     (DPSGD(), Clipping(max_norm=0.3)),
     (DPSAT(radius=0.5), Clipping(bound="public")),
     (BAM(radius=0.1), Clipping(bound="public", grouping="weight-bias")),
-    (DPSGD(), Clipping(bound="public", grouping="clusters", clusters=2, centred=False)),
+    (DPSGD(), Clipping(bound="public", grouping="weight-bias", centred=False)),
 ]
 
 

@@ -179,11 +179,9 @@ def test_a_bad_row_does_not_spoil_a_step(rule: str, loss: str, grouping: str) ->
     "options",
     [
         {"bound": "public", "grouping": "weight-bias"},
-        {"bound": "public", "grouping": "clusters", "clusters": 2},
-        {"grouping": "clusters", "clusters": 1},
         {},
     ],
-    ids=["weights", "clusters", "one cluster", "fixed"],
+    ids=["weights", "fixed"],
 )
 @pytest.mark.parametrize("rule", RULES)
 def test_a_step_goes_on_where_it_stopped(rule: str, options: dict[str, object]) -> None:

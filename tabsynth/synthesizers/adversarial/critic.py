@@ -67,7 +67,7 @@ CRITIC_OF_0_2: dict[str, str | None] = {
     "bound": "clipping__bound",
     "statistic": None,
     "grouping": "clipping__grouping",
-    "clusters": "clipping__clusters",
+    "clusters": None,
     "centred": "clipping__centred",
 }
 
@@ -245,7 +245,7 @@ GENERATED = "generated rows"
 
 def wants_public(clipping: Clipping) -> bool:
     """Return whether a private step goes by the gradients of stand-ins."""
-    return clipping.centred or clipping.bound == "public" or clipping.grouping == "clusters"
+    return clipping.centred or clipping.bound == "public"
 
 
 def stated_steps(config: WGANConfig | DPGANConfig, stand_ins: str = GENERATED) -> dict[str, Any]:

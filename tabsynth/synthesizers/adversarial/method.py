@@ -75,7 +75,12 @@ from tabsynth.training.units import MOST_ROWS, UnitRows
 # Of the budget's μ², the unit in which Gaussian mechanisms add up.
 SHARES = {ONE_WAY: 0.1, COUNT: 0.005, TOTAL: 0.005}
 # Values of settings in model files of version 0.2.0 that are no more; a fitted model does not depend on them.
-FORMER_VALUES = {"critic_per_generator": "adaptive", "bound": "quantile"}
+FORMER_VALUES = {
+    "critic_per_generator": "adaptive",
+    "bound": "quantile",
+    "grouping": "clusters",
+    "variant": "advanced-clusters",
+}
 PUBLIC_TABLE = "rows of the public table"  # in a certificate, which states their provenance
 
 
