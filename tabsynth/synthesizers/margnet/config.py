@@ -70,7 +70,7 @@ class MargNetConfig:
     steps: int = 3000
     learning_rate: float = 2e-2
     smoothing: float = 0.5
-    one_way_share: float = 0.08
+    one_way_share: float = 0.16
     scores_share: float = 0.025
     tables_share: float = 0.25
     interactions_share: float = 0.005
