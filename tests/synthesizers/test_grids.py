@@ -1,5 +1,7 @@
 """Tables of four and more columns: relations that signs show, and a target with several columns at once (R1, R2, R12, R19)."""
 
+import copy
+import json
 import math
 from itertools import combinations
 from pathlib import Path
@@ -13,6 +15,8 @@ from systems import make_tiny_model
 
 from tabsynth import MargNet, Schema, load
 from tabsynth.privacy.accounting.mechanisms import Gaussian
+from tabsynth.privacy.certificate.certificate import beside
+from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import Measured, NoisyCounts, number_of, sums_of_parts
 from tabsynth.schema import Column
@@ -328,3 +332,18 @@ def test_a_row_more_changes_releases_alone(kind: str) -> None:
     assert result.passes, result.first_difference
     moves = {call.purpose: call.move for call in result.mechanisms}
     assert list(moves) == STAGES and max(moves.values()) <= 1 + 1e-9
+
+
+def test_a_released_table_of_a_target_verifies(tmp_path: Path) -> None:
+    """Each unit of the new releases is known, so that a smaller sensitivity is refused."""
+    model = small().fit(classes(related=True))
+    model.sample_to(tmp_path / "t.csv", 100)
+    assert verify(tmp_path / "t.csv").problems == ()
+    path = beside(tmp_path / "t.csv")
+    data = json.loads(path.read_text("utf-8"))
+    for purpose in (DEPARTURE, AGAIN):
+        changed = copy.deepcopy(data)
+        (item,) = (m for m in changed["mechanisms"] if m["purpose"] == purpose)
+        item["details"]["l2_sensitivity"] = 0.5
+        path.write_text(json.dumps(changed), "utf-8")
+        assert any(purpose in problem for problem in verify(tmp_path / "t.csv").problems), purpose

@@ -81,6 +81,7 @@ COARSER = 4.0  # than PRV can be: a quarter of the time
 FEW_VOTES, LOOSER = 16, 0.12  # exact votes of which PLD may be looser than RDP, and by how much
 SETS = "counts of each set of columns, scaled by the root of its share of the budget"
 SCORED = "L1 distances of the counts of all pairs from independence, over √pairs"
+DEPARTED = "mean L1 distance of the counts of tables of the target from what pairs leave"
 SIGNED = "sums over the rows of products of signs, over the root of their number"
 DRAFTED = (
     "rows, each with weights of L2 norm 1 over its values",
@@ -91,7 +92,9 @@ COUNTS, RULES, NORM = ("counts", "weighted counts"), "scores of candidate rules"
 # The most that one unit of privacy adds, in each unit that a fit states: of its rows, its weight and √sets of counts. RULES
 # have no sensitivity, and of a gradient the clipping bound is the sensitivity.
 CONTRIBUTIONS: dict[str, Callable[[float, float, float], float]] = {
-    **dict.fromkeys(("rows", SETS, SCORED, SIGNED), lambda rows, bound, root: float(rows)),
+    **dict.fromkeys(
+        ("rows", SETS, SCORED, SIGNED, DEPARTED), lambda rows, bound, root: float(rows)
+    ),
     **dict.fromkeys(("units", *DRAFTED, OF_DIFFERENT), lambda rows, bound, root: 1.0),
     "counts": lambda rows, bound, root: rows * root,
     "weighted counts": lambda rows, bound, root: bound * root,
@@ -103,7 +106,8 @@ CONTRIBUTIONS: dict[str, Callable[[float, float, float], float]] = {
 UNITS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(DRAFT, DRAFTED),
     DIFFERENT: (OF_DIFFERENT,),
-    **dict.fromkeys((TABLES, JOINT), (SETS,)),
+    **dict.fromkeys((TABLES, JOINT, "joint counts again"), (SETS,)),
+    "departure from the pairs": (DEPARTED,),
     ONE_WAY: (SETS, *COUNTS),
     "scores of pairs": (SCORED,),
     "signs of triples": (SIGNED,),
