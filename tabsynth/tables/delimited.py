@@ -6,13 +6,11 @@ files are in. To ask for the encoding instead would make the answer depend on a 
 another encoding because of one line would let that row change what others become.
 """
 
-import bz2
 import codecs
 import csv
 import gzip
 import io
 import logging
-import lzma
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,12 +23,12 @@ from tabsynth._validate import MAX_COLUMNS, quote
 from tabsynth.errors import InputError, one_line
 from tabsynth.schema.schema import duplicates
 from tabsynth.tables.frames import with_first_name
-from tabsynth.tables.limits import FREE_BYTES, MAX_ROW, Limits
+from tabsynth.tables.limits import MAX_ROW, Limits
 
 logger = logging.getLogger("tabsynth")
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-COMPRESSIONS = ("", ".gz", ".bz2", ".xz", ".zst")
+COMPRESSIONS = ("", ".gz", ".zst")
 LEGACY = "cp1252"
 _MARKS = (  # UTF-32 first: its mark begins as that of UTF-16 does
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -42,8 +40,8 @@ _MARKS = (  # UTF-32 first: its mark begins as that of UTF-16 does
 
 _OTHER_FILES = {  # the first bytes of files that are no text
     b"\x1f\x8b": "a gzip file (.gz)",
-    b"BZh91AY&SY": "a bzip2 file (.bz2)",
-    b"\xfd7zX": "an xz file (.xz)",
+    b"BZh91AY&SY": "a bzip2 file",
+    b"\xfd7zX": "an xz file",
     b"\x28\xb5\x2f\xfd": "a Zstandard file (.zst)",
     b"PK\x03\x04": "an Excel workbook (.xlsx) or a ZIP archive",
     b"PAR1\x15": "a Parquet file (.parquet)",
@@ -252,7 +250,7 @@ class _Unpacked(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         try:
             data = self._file.read(len(buffer))
-        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise InputError(
                 f"{self._path} is not a whole {self._compression} file: {one_line(error).rstrip('.')}."
             ) from None
@@ -267,36 +265,6 @@ class _Unpacked(io.RawIOBase):
         super().close()
 
 
-class _XZFile:
-    """An .xz file that is unpacked in bounded memory: its header may ask for gigabytes."""
-
-    def __init__(self, path: str | Path) -> None:
-        self._file = open(path, "rb")  # noqa: SIM115
-        self._unpacker = self._next()
-
-    @staticmethod
-    def _next() -> lzma.LZMADecompressor:
-        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=FREE_BYTES)
-
-    def read(self, size: int) -> bytes:
-        data = b""
-        while not data:
-            if self._unpacker.eof:  # of one stream of perhaps several
-                packed_bytes = (self._unpacker.unused_data or self._file.read(2**16)).lstrip(b"\0")
-                if not packed_bytes:
-                    return b""
-                self._unpacker = self._next()
-            else:
-                packed_bytes = self._file.read(2**16) if self._unpacker.needs_input else b""
-                if not packed_bytes and self._unpacker.needs_input:
-                    raise EOFError("it ends too early")
-            data = self._unpacker.decompress(packed_bytes, size)
-        return data
-
-    def close(self) -> None:
-        self._file.close()
-
-
 def _zstandard(path: str | Path) -> IO[bytes]:
     import pyarrow as pa
 
@@ -305,8 +273,6 @@ def _zstandard(path: str | Path) -> IO[bytes]:
 
 _UNPACKERS: dict[str, Callable[[str | Path], _Readable]] = {
     ".gz": gzip.open,
-    ".bz2": bz2.open,
-    ".xz": _XZFile,
     ".zst": _zstandard,
 }
 
@@ -318,10 +284,6 @@ def open_packed(path: str | Path, compression: str) -> Iterator[IO[str]]:
         binary: Any = file
         if compression == ".gz":
             binary = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
-        elif compression == ".bz2":
-            binary = bz2.BZ2File(file, "wb")
-        elif compression == ".xz":
-            binary = lzma.LZMAFile(file, "wb")  # noqa: SIM115
         elif compression == ".zst":
             import pyarrow as pa
 

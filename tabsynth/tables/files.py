@@ -49,7 +49,7 @@ def suffix(path: str | Path, *, writing: bool = False) -> str:
     if last not in (*WRITTEN, *(() if writing else LABELLED)):
         further = "" if writing else ", .sav or .dta"
         raise InputError(
-            f"{path}: tables are .csv, .tsv or .txt files (also with .gz, .bz2, .xz or .zst), or .parquet,"
+            f"{path}: tables are .csv, .tsv or .txt files (also with .gz or .zst), or .parquet,"
             f" .xlsx{further} files, by their suffix."
         )
     return last + packing
@@ -139,8 +139,8 @@ def read_table(
     Parameters
     ----------
     path : path
-        Of a format by its suffix: ``.csv``, ``.tsv`` or ``.txt``, also compressed (``.csv.gz``, ``.bz2``, ``.xz``,
-        ``.zst``); ``.parquet``, ``.xlsx``, ``.sav``, ``.dta``.
+        Of a format by its suffix: ``.csv``, ``.tsv`` or ``.txt``, also compressed (``.csv.gz``, ``.zst``);
+        ``.parquet``, ``.xlsx``, ``.sav``, ``.dta``.
     schema : Schema, dict or path, optional
     sep : str, optional
         The separator of cells in a text file. Default: as the header says.

@@ -1,9 +1,7 @@
 """Every format of files: what is written comes back, and what is damaged or too large is refused in one line."""
 
-import bz2
 import gzip
 import logging
-import lzma
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -60,7 +58,7 @@ TABLE = pd.DataFrame(
     }
 )
 NAMES = (
-    *("t.csv", "t.tsv", "t.txt", "t.csv.gz", "t.TSV.bz2", "t.txt.xz", "t.v2.csv.zst"),
+    *("t.csv", "t.tsv", "t.txt", "t.TSV.gz", "t.v2.csv.zst"),
     *("t.parquet", "t.xlsx"),
 )
 
@@ -237,8 +235,6 @@ def test_bytes_that_no_encoding_has(tmp_path: Path) -> None:
 
 PACKERS: dict[str, Any] = {
     ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
     ".zst": lambda data: pa.compress(data, codec="zstd", asbytes=True),
 }
 
@@ -262,19 +258,9 @@ def test_damaged_and_huge_compressed_files(
 
 
 def test_members_of_a_compressed_file_are_one_table(tmp_path: Path) -> None:
-    for packing in (".gz", ".bz2", ".xz"):
-        parts = [PACKERS[packing](part) for part in (b"a,b\n1,2\n", b"3,4\n")]
-        (tmp_path / f"t.csv{packing}").write_bytes(b"".join(parts))
-        assert read_any(tmp_path / f"t.csv{packing}").shape == (2, 2)
-
-
-def test_an_xz_file_that_asks_for_too_much_memory(tmp_path: Path) -> None:
-    facts = {"mode": lzma.MODE_FAST, "mf": lzma.MF_HC3, "nice_len": 10}
-    filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 2**29, **facts}]
-    data = lzma.compress(b"a,b\n1,2\n", filters=filters)
-    (tmp_path / "t.csv.xz").write_bytes(data)
-    with pytest.raises(InputError, match="is not a whole"):
-        read_any(tmp_path / "t.csv.xz")
+    parts = [PACKERS[".gz"](part) for part in (b"a,b\n1,2\n", b"3,4\n")]
+    (tmp_path / "t.csv.gz").write_bytes(b"".join(parts))
+    assert read_any(tmp_path / "t.csv.gz").shape == (2, 2)
 
 
 def test_the_same_table_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -448,7 +434,18 @@ def test_labelled_files_that_unpack_to_too_much(
 
 
 @pytest.mark.parametrize(
-    "name", ["t.doc", "t", "t.gz", "t.feather", "t.parquet.gz", ".csv", "t.csv.zip"]
+    "name",
+    [
+        "t.doc",
+        "t",
+        "t.gz",
+        "t.feather",
+        "t.parquet.gz",
+        ".csv",
+        "t.csv.zip",
+        "t.csv.xz",
+        "t.csv.bz2",
+    ],
 )
 def test_other_suffixes_are_refused(name: str) -> None:
     with pytest.raises(InputError, match=r"tables are \.csv, \.tsv"):
