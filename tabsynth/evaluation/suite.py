@@ -33,7 +33,7 @@ from tabsynth.evaluation.utility.prediction import (
 from tabsynth.evaluation.utility.propensity import propensity
 from tabsynth.evaluation.utility.subgroups import subgroup_gap
 from tabsynth.evaluation.utility.target import train_on_synthetic
-from tabsynth.evaluation.utility.totals import population_totals
+from tabsynth.evaluation.utility.totals import population_total
 from tabsynth.evaluation.weighting import WeightedRows, weighted_rows
 
 BASELINES = 4  # shuffles fitted in prediction, to know what chance alone scores
@@ -199,8 +199,8 @@ def _of_utility(tables: Tables, rng: np.random.Generator, seed: int) -> list[Met
         rare_coverage(tables),
     ]
     metrics += [subgroup_gap(tables, column, rng) for column in tables.by]
-    if tables.weights is not None:
-        metrics += population_totals(tables, rng)
+    if tables.weights is not None and tables.weights.synthetic is not None:
+        metrics.append(population_total(tables, rng))
     return metrics
 
 

@@ -148,7 +148,7 @@ def evaluate(
         your word to be that of ``synthetic``, unless it has a hash of other content. The report shows a claim
         as authenticated only for the result of :func:`tabsynth.privacy.certificate.verification.verify` with a key.
     target : str, optional
-        A column to predict (AUROC, AUPRC, calibration). Not for linked tables.
+        A column to predict (AUROC, AUPRC). Not for linked tables.
     by : str or sequence of str, optional
         Columns whose groups are compared: does a minority fare worse? Not for linked tables.
     weights : str or array-like of shape (rows,), optional

@@ -1,8 +1,7 @@
 """Train on synthetic, test on real, for one named column (Esteban, Hyland & Rätsch 2017).
 
 Classifiers of the column are fitted on each table and tested on the same real rows. AUROC and AUPRC
-are means over the column's values, each against the others, weighted by how common they are; the
-calibration error is that of the guessed value's probability in ten groups (Guo et al. 2017).
+are means over the column's values, each against the others, weighted by how common they are.
 """
 
 import math
@@ -36,18 +35,17 @@ from tabsynth.evaluation.utility.prediction import (
 )
 from tabsynth.evaluation.weighting import WeightedRows, counts
 
-MAX_FIT, MAX_TEST, BINS = 20_000, 10_000, 10
+MAX_FIT, MAX_TEST = 20_000, 10_000
 
 Score = Callable[[np.ndarray, np.ndarray, np.ndarray | None], float]  # chances, truth, weights
 AUROC = definition_of("target_auroc_*")
 AUPRC = definition_of("target_auprc_*")
-CALIBRATION = definition_of("target_calibration_*")
 
 
 class _Scored(NamedTuple):
     """One classifier on the test rows."""
 
-    means: tuple[Estimate, ...]  # AUROC, AUPRC, calibration error
+    means: tuple[Estimate, ...]  # AUROC and AUPRC
     each: np.ndarray  # AUROC and AUPRC of each value, shape (2, values)
 
 
@@ -59,9 +57,9 @@ def train_on_synthetic(
     *,
     boosting: bool = False,
 ) -> list[Metric]:
-    """Return the AUROC, AUPRC and calibration of each classifier of ``column``.
+    """Return the AUROC and AUPRC of each classifier of ``column``.
 
-    The parts of the first two are the same of each value against the others, unless there are so many
+    Their parts are the same of each value against the others, unless there are so many
     values that rare ones were put together.
 
     Parameters
@@ -95,8 +93,8 @@ def train_on_synthetic(
         train, *compared_scores = measured
         scores = tables.compared_beside_control.with_items(compared_scores)
         means = scores.map(attrgetter("means"))
-        for i, definition in enumerate((AUROC, AUPRC, CALIBRATION)):
-            parts = _parts(i, scores, tables.labels[column], numbers) if named and i < 2 else ()
+        for i, definition in enumerate((AUROC, AUPRC)):
+            parts = _parts(i, scores, tables.labels[column], numbers) if named else ()
             reached = train.means[i].value
             defined = math.isfinite(reached)  # not where the test rows have one value
             stated = f"{reached:.3f}" if defined else "not known"
@@ -109,7 +107,7 @@ def train_on_synthetic(
                     parts,
                     key=f"{figure}{short}",
                     title=f"{definition.name.removesuffix('the target')}{tables.names[column]}, {words}",
-                    best=reached if defined and definition.better == "higher" else None,
+                    best=reached if defined else None,
                     note=f"Of a classifier that is fitted on the training table: {stated}.{seen}",
                 )
             )
@@ -130,9 +128,9 @@ def _parts(
 def _scores(
     chances: np.ndarray, truth: np.ndarray, groups: np.ndarray, weights: np.ndarray | None
 ) -> _Scored:
-    """Return the AUROC, AUPRC, calibration error with jackknife intervals over the test rows."""
+    """Return the AUROC and AUPRC with jackknife intervals over the test rows."""
     out = []
-    for score in (auroc, auprc, calibration_error):
+    for score in (auroc, auprc):
         value = score(chances, truth, weights)
         without_groups = [groups != g for g in range(GROUPS)] if len(truth) >= GROUPS else []
         replicates = np.array(
@@ -207,15 +205,3 @@ def average_precision(
     precision = hits[ends] / ranked[ends]
     recall = hits[ends] / hits[-1]
     return float((precision * np.diff(recall, prepend=0.0)).sum())
-
-
-def calibration_error(
-    chances: np.ndarray, truth: np.ndarray, weights: np.ndarray | None = None
-) -> float:
-    """Return the expected calibration error of the likeliest value's chance, in ten groups of equal width."""
-    guess = chances.argmax(axis=1)
-    sure = chances[np.arange(len(chances)), guess]
-    bins = np.minimum((sure * BINS).astype(int), BINS - 1)
-    each = np.ones(len(truth)) if weights is None else weights
-    gap = np.bincount(bins, each * (sure - (guess == truth)), minlength=BINS)
-    return float(np.abs(gap).sum() / each.sum())
