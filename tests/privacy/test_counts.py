@@ -66,11 +66,11 @@ def test_noise_of_marginals(sigma: float, columns: int) -> None:
         noisy_marginals(table, account, sizes, rng)
 
 
-@pytest.mark.parametrize("most", [0, 2**25])
+@pytest.mark.parametrize("most", [0, 700, 2**25])
 def test_many_sets_are_counted_as_each_by_itself(
     monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    """Row by row, with survey weights or without, whether groups are held or looked up each time; of no rows too."""
+    """Row by row, with survey weights or without, whether groups are held, few of them, or looked up each time; of no rows too."""
     monkeypatch.setattr(counts_module, "LOOKED_UP", most)
     rng = np.random.default_rng(0)
     codes = rng.integers(0, (2, 5, 3), (200, 3))

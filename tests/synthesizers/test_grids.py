@@ -13,19 +13,21 @@ import pytest
 from record_replay import neighbours, replay
 from systems import make_tiny_model
 
-from tabsynth import MargNet, Schema, load
+from tabsynth import InputError, MargNet, Schema, load
+from tabsynth._random import Randomness
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.certificate.certificate import beside
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import Measured, NoisyCounts, number_of, sums_of_parts
 from tabsynth.schema import Column
-from tabsynth.synthesizers.margnet import grids
+from tabsynth.synthesizers.margnet import estimator, grids, measurement
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.grids import Grid, cut_values, target_grids
+from tabsynth.synthesizers.margnet.grids import Grid, cut_values, target_grids, whole_grid
 from tabsynth.synthesizers.margnet.measurement import AGAIN, DEPARTURE, JOINT
 from tabsynth.synthesizers.margnet.selection import high_interactions, largest_order
 from tabsynth.synthesizers.mixture import Mixture
+from tabsynth.training.loop import TrainingMonitor
 
 
 def schema_of(sizes: dict[str, int]) -> Schema:
@@ -150,7 +152,7 @@ def test_grids_have_the_target_and_other_columns() -> None:
     assert target_grids(0, np.arange(2), [1, 2], [np.ones(2)] * 3, [True] * 3) == []
 
 
-def test_what_a_mixture_expects_of_a_grid() -> None:
+def test_what_a_mixture_expects_of_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     """By all rows of the product distributions."""
     schema = schema_of({"a": 2, "b": 3, "c": 4})
     layout = MargNet(schema, epsilon=1.0).make_method(schema).encoder.layout
@@ -164,6 +166,8 @@ def test_what_a_mixture_expects_of_a_grid() -> None:
         for a, c in np.ndindex(2, 4):
             expected[a, c // 2] += 30 / 5 * row[a] * row[5 + c]
     grid = Grid((0, 2), (np.arange(2), np.arange(4) // 2), 1.0)
+    assert grid.expected(mixture, 30.0) == pytest.approx(expected, rel=1e-5)
+    monkeypatch.setattr(grids, "AT_ONCE", 9)  # two components, and one by itself
     assert grid.expected(mixture, 30.0) == pytest.approx(expected, rel=1e-5)
 
 
@@ -270,9 +274,9 @@ def test_the_classes_follow_the_columns() -> None:
 
 
 def test_frozen_releases_freeze_the_choice_of_grids() -> None:
-    """R19: two tables, the same noisy releases: the same sets are counted, in the same groups, with the same expectations."""
+    """R19: tables with or without a relation, and of other shares: the same sets are counted, in the same groups, with the same expectations."""
     seen = []
-    for related in (True, False):
+    for frame in (classes(related=True), classes(related=False), classes(related=True) // 2):
         asked: list[Any] = []
 
         def measure(
@@ -315,11 +319,10 @@ def test_frozen_releases_freeze_the_choice_of_grids() -> None:
             patch.setattr(NoisyCounts, "measure", measure)
             patch.setattr(NoisyCounts, "contrasts", contrasts)
             patch.setattr(NoisyCounts, "mean_distance", mean_distance)
-            frame = classes(related)
-            small().fit(frame if related else frame // 2)
+            small().fit(frame)
         seen.append(asked)
     assert len(seen[0]) == 4 and len(seen[0][-1][0]) == grids.GRIDS
-    assert seen[0] == seen[1]
+    assert seen[0] == seen[1] == seen[2]
 
 
 @pytest.mark.parametrize("kind", ["outlier", "minority"])
@@ -347,3 +350,90 @@ def test_a_released_table_of_a_target_verifies(tmp_path: Path) -> None:
         item["details"]["l2_sensitivity"] = 0.5
         path.write_text(json.dumps(changed), "utf-8")
         assert any(purpose in problem for problem in verify(tmp_path / "t.csv").problems), purpose
+
+
+@pytest.mark.parametrize(
+    ("sizes", "noise", "counted"),
+    [
+        ([2] * 4, 0.0, True),
+        ([9] * 10, 0.0, False),
+        ([2] * 1100, 1.0, False),
+        ([2] * 1100, 0.0, False),
+    ],
+)
+def test_a_table_of_all_columns_has_few_cells(
+    sizes: list[int], noise: float, counted: bool
+) -> None:
+    """Without noise too, where any number of cells would be worth it; the cells of many columns are no float."""
+    grid = whole_grid(sizes, noise, 1000.0, 1_000_000)
+    assert (grid is not None) == counted
+
+
+def test_without_privacy_the_table_of_many_cells_is_not_counted() -> None:
+    frame = pd.DataFrame(
+        np.random.default_rng(0).integers(9, size=(60, 10)), columns=[*"abcdefghij"]
+    )
+    config = MargNetConfig(components=5, latent_dim=5, hidden=(8,), steps=2)
+    model = MargNet(
+        schema_of(dict.fromkeys(frame, 9)), epsilon=math.inf, random_state=0, config=config
+    )
+    assert len(model.fit(frame).sample(10)) == 10
+
+
+@pytest.mark.parametrize(("sizes", "sets"), [([10, 10, 10, 2, 2], 3), ([10] * 4, 0)])
+def test_larger_sets_are_those_whose_triples_all_have_signs(sizes: list[int], sets: int) -> None:
+    """Three columns of 10 values have too many cells here: of five sets of four, two have that triple."""
+    index = np.random.default_rng(0).integers(sizes, size=(500, len(sizes)))
+    frame = pd.DataFrame(index, columns=[f"c{i}" for i in range(len(sizes))])
+    config = MargNetConfig(components=5, latent_dim=5, hidden=(8,), steps=2, max_cells=500)
+    schema = schema_of(dict(zip(frame, sizes, strict=True)))
+    model = MargNet(schema, epsilon=5.0, random_state=0, config=config).fit(frame)
+    (signs,) = (
+        m["details"] for m in model.certificate()["mechanisms"] if m["purpose"] == STAGES[1]
+    )
+    assert signs.get("larger sets", 0) == sets
+
+
+def test_shares_that_leave_nothing_for_the_joint_counts_are_refused() -> None:
+    frame = parity(2, 10, rows=50)
+    config = MargNetConfig(interactions_share=0.2)
+    model = MargNet(schema_of(dict.fromkeys(frame, 2)), epsilon=1.0, config=config)
+    with pytest.raises(
+        InputError, match=r"lower one_way_share, scores_share or interactions_share"
+    ):
+        model.fit(frame)
+
+
+def test_a_resumed_fit_counts_what_it_has_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first fit may have gone on, so that it would choose others: the choice is that of the first time."""
+
+    def crash(stage: str, done: int, total: int) -> None:
+        if stage == "generator":
+            raise RuntimeError
+
+    frame = classes(related=True)
+    with pytest.raises(RuntimeError):
+        small().fit(frame, checkpoint=tmp_path / "half", progress=crash)
+    monkeypatch.setattr(measurement, "chance_distance", lambda expected: 1e9)
+    model = small().fit(frame, checkpoint=tmp_path / "half")
+    assert model.model_.measured is not None
+    assert len(model.model_.measured.grids) == grids.GRIDS
+
+
+def test_a_first_fit_that_its_time_ends_does_not_end_the_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(estimator, "FIRST_TIME", 0.0)
+    model = small(time_limit=1e6).fit(classes(related=True))
+    assert model.certificate()["training"]["stopped"] is None
+
+
+def test_a_trial_tells_the_steps_of_both_fits() -> None:
+    """A plan takes the most steps for a stage of which a trial tells none."""
+    method = small().make_method(SCHEMA)
+    ledger, monitor = Ledger(math.inf, 1e-5), TrainingMonitor(trial_steps=3)
+    rows = classes(related=True, rows=300).to_numpy()
+    trial = method.train(rows, method.plan(Ledger(2.0, 1e-5)), ledger, Randomness(0), monitor)
+    assert set(trial.likely_steps) == set(method.free_steps()) == {"first generator", "generator"}

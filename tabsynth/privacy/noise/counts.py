@@ -82,6 +82,8 @@ def count_sets(
         for j in s:
             group = by[j]
             if (j, id(group)) not in found:
+                if (len(found) + 1) * len(index) > LOOKED_UP:
+                    found.clear()
                 found[j, id(group)] = group, number_of(group), group[index[:, j]].astype(np.intp)
             _, size, of_rows = found[j, id(group)]
             cells = of_rows if not shape else cells * size + of_rows
@@ -293,7 +295,7 @@ class NoisyCounts(Generic[T]):
         (sums,) = passed(account, [flat], [std], units=[unit])
         noisy = noise.noisy(sums, std, bits, whole=True)
         end = len(sets) * len(signs[0])
-        return noisy[:end].reshape(len(sets), -1), noisy[end:]
+        return noisy[:end].reshape(len(sets), len(signs[0])), noisy[end:]
 
 
 def signed_sums(counts: np.ndarray, signs: Sequence[np.ndarray]) -> np.ndarray:

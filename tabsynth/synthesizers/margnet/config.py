@@ -40,7 +40,7 @@ class MargNetConfig:
         error is 1/√share times that of counting them alone.
     interactions_share : float
         Share of the privacy budget of noisy sums of signs of all triples, which show what no pair does, such as an exclusive or; 0
-        leaves them out.
+        leaves them out. It is up to seven times as much where larger sets have signs too.
     interaction_noise : float
         An interaction of three columns is clear with so many standard deviations of its noise and of chance.
     max_unscored : int
@@ -53,7 +53,7 @@ class MargNetConfig:
     triples_share : float
         Share of the joint counts' budget for triples, where there are as many triples as pairs; 0 counts none.
     max_cells : int
-        Pairs and triples of columns with more cells than this, in groups of values, are not counted.
+        Pairs and triples of columns with more cells than this, in groups of values, are not counted, nor tables of all columns.
     prior_share : float
         Share of public rows in a model with a public table; the rest is of their classes and of the mixture.
     largest_drift : float

@@ -95,6 +95,10 @@ def margnet(
     if marginals.task.targeted:
         pairs_alone = MargNetFit(layout, config, measured, rng, device, zeros)
         pairs_alone.fit(monitor, FIRST, FIRST_TIME)
+        if (
+            monitor.stopped == TIME_LIMIT
+        ):  # this fit decides what is counted; the model is of the other one
+            monitor.stopped = None
         measured = marginals.joint_again(one_way, selection, tables, pairs_alone.mixture())
     domain = marginals.task.domain
     prior = None if public is None else with_public(public, domain, measured, config)
@@ -389,7 +393,7 @@ class MargNetMethod(TableMethod):
         parsed_workload(self.schema, self.workload, self.target, self.config)
         if self.declared_tables:
             self._check_tables()
-        _ = self.task  # refused before any spending
+        _ = self.task.stages  # refused before any spending
 
     def _check_tables(self) -> None:
         """Refuse declared tables beside what they do not go with."""
@@ -496,9 +500,15 @@ class MargNetMethod(TableMethod):
             measured=measured if not self.schema.design and measured.keepable else None,
             tables=measured.tables,
             notes={} if task.public is None else stated_use(prior),
-            likely_steps={} if fits else estimate.likely_steps(),
+            likely_steps={} if fits else self._likely_steps(estimate),
             reached=estimate.reached() if fits and prior is None else {},
         )
+
+    def _likely_steps(self, estimate: MargNetFit) -> dict[str, int]:
+        """Return the steps that each stage will likely take: those of a first fit are about those of the other."""
+        likely = estimate.likely_steps()
+        first = {FIRST + stage: steps for stage, steps in likely.items()}
+        return (first if self.task.targeted else {}) | likely
 
     def public_facts(self, trained: Trained) -> JsonObject:
         """Return the public facts that a certificate states, JSON-ready."""
@@ -596,9 +606,10 @@ class MargNet(Synthesizer):
 
     Formal guarantees
     -----------------
-    Private rows are read by up to five Gaussian mechanisms: counts of declared tables, one-way counts, in a wide table scores of
-    pairs of columns, in a table of 3 to 19 columns sums of signs of triples, and counts of pairs and triples (of
-    single columns again where their noise is still high, or no pair is worth it). What each of them reads, and
+    Private rows are read by up to seven Gaussian mechanisms: counts of declared tables, one-way counts, in a wide table scores of
+    pairs of columns, in a table of 3 to 19 columns sums of signs of triples and larger sets, and counts of pairs and triples (of
+    single columns again where their noise is still high, or no pair is worth it; of larger sets that signs show, or all columns of few
+    cells). With a target, the distance of its tables from what pairs leave and then counts of these, or joint counts again, follow. What each of them reads, and
     with which share of the budget, follows from the schema, from a public table, and from the releases before it. Together they are exactly (epsilon, delta)-DP for adding or removing one record, and all
     the rest, the fit, its samples and the model file, is post-processing.
     """

@@ -24,6 +24,7 @@ RELATED_PART = 0.15  # of the budget of joint counts: each relation that signs s
 # Of the budget of joint counts: the whole table, where its noise in L1 is no larger share of the rows. A sixth of the error of a random
 # table of seven bits and 10,000 rows is left at ε = 1, and 80 to 90% of that of four columns of the census.
 WHOLE_PART, WHOLE_NOISE = 0.3, 0.3
+AT_ONCE = 2**22  # cells of components that are in memory at a time, or those of one
 OUTSIDE = 0.02  # of the odds of a value outside the cell that a component begins in
 CUTS = (0.25, 0.75)  # the share of the rows below a cut: in between
 
@@ -52,12 +53,16 @@ class Grid:
     def expected(self, mixture: Mixture, rows: float) -> np.ndarray:
         """Return the counts that a mixture of components of equal shares expects, shape (groups of each column)."""
         p = mixture.probabilities.double().cpu().numpy()
-        cells = np.full((len(p), 1), rows / len(p))
-        for j, group in zip(self.columns, self.groups, strict=True):
-            block = mixture.layout.blocks[j]
-            of_groups = in_groups(p[:, block.start : block.stop].T, [group]).T
-            cells = (cells[:, :, None] * of_groups[:, None]).reshape(len(p), -1)
-        return cells.sum(axis=0).reshape([number_of(group) for group in self.groups])
+        sizes = [number_of(group) for group in self.groups]
+        cells = np.zeros(math.prod(sizes))
+        for some in np.array_split(p, math.ceil(len(p) * len(cells) / AT_ONCE)):
+            of = np.full((len(some), 1), rows / len(p))
+            for j, group in zip(self.columns, self.groups, strict=True):
+                block = mixture.layout.blocks[j]
+                of_groups = in_groups(some[:, block.start : block.stop].T, [group]).T
+                of = (of[:, :, None] * of_groups[:, None]).reshape(len(some), -1)
+            cells += of.sum(axis=0)
+        return cells.reshape(sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,13 +159,14 @@ def related_grids(related: Sequence[tuple[int, ...]], signs: Sequence[np.ndarray
     ]
 
 
-def whole_grid(sizes: Sequence[int], noise: float, rows: float) -> Grid | None:
+def whole_grid(sizes: Sequence[int], noise: float, rows: float, max_cells: int) -> Grid | None:
     """Return the table of all columns, value by value, where its noise is at most ``WHOLE_NOISE`` of the rows in L1; else None.
 
-    ``noise`` is that of all joint counts together, in rows.
+    Nor where it has more than ``max_cells``, as without noise it may. ``noise`` is that of all joint counts together, in rows.
     """
-    error = math.sqrt(2 / math.pi / WHOLE_PART) * noise * math.prod(sizes)
-    if error > WHOLE_NOISE * rows:
+    cells = math.prod(sizes)
+    error = math.sqrt(2 / math.pi / WHOLE_PART) * noise
+    if cells > max_cells or error * cells > WHOLE_NOISE * rows:
         return None
     columns = tuple(range(len(sizes)))
     return Grid(columns, tuple(np.arange(size) for size in sizes), WHOLE_PART, related=True)

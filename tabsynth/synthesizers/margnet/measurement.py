@@ -17,6 +17,7 @@ import numpy as np
 from tabsynth._typing import JsonObject
 from tabsynth.design import NO_DESIGN, Design
 from tabsynth.encoding.rows import PrivateRows, SharedRows
+from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import of_sum
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable
 from tabsynth.privacy.noise.counts import (
@@ -175,6 +176,11 @@ class Task:
                 wide = sum(math.comb(columns, order) for order in range(4, self.order + 1))
                 early[INTERACTIONS] = config.interactions_share * (1 + wide / WIDE_SUMS)
             joint = 1 - config.one_way_share - sum(early.values())
+            if joint <= 0:
+                raise InputError(
+                    f"The shares of the config leave nothing of the budget for joint counts: {1 - joint:.2f} of it goes to one-way counts,"
+                    f" {' and '.join(early)}; lower one_way_share, scores_share or interactions_share."
+                )
             shares = {ONE_WAY: config.one_way_share, **early, JOINT: joint}
             if self.targeted:
                 parts = {DEPARTURE: DEPARTURE_PART * joint, AGAIN: AGAIN_PART * joint}
@@ -386,7 +392,7 @@ class PrivateMarginals:
         chosen = sorted({*chosen, *(pair for pair in pairs if related.intersection(pair))})
         triples = self._triples(chosen, distances, by.triples, noise / rows, forced)
         if self.task.whole and len(self.columns) > 3:
-            whole = whole_grid(self.task.domain.sizes, noise, rows)
+            whole = whole_grid(self.task.domain.sizes, noise, rows, cells)
             grids = [whole] if whole else grids
         return Selection(chosen, triples, by, tree, grids)
 
@@ -406,7 +412,13 @@ class PrivateMarginals:
         signs = [sign_codes(share) for share in shares]
         triples = triples_within(pairs, by, self.config.max_cells)
         paired = sorted({j for pair in pairs for j in pair})
-        wide = [s for order in range(4, self.task.order + 1) for s in combinations(paired, order)]
+        few = set(triples)  # what larger sets show beyond smaller ones needs all of these
+        wide = [
+            s
+            for order in range(4, self.task.order + 1)
+            for s in combinations(paired, order)
+            if few.issuperset(combinations(s, 3))
+        ]
         details = {"triples": len(triples), **({"larger sets": len(wide)} if wide else {})}
         account = self._open(INTERACTIONS, details)
         if not [*triples, *wide]:  # charged all the same: a charge must not follow from a release
@@ -468,10 +480,12 @@ class PrivateMarginals:
 
         def release() -> dict[str, np.ndarray]:
             distance = self.counts.mean_distance(account, sets, expected, self.bits, groups)
-            return {"distance": np.array(distance)}
+            by_chance = np.mean([chance_distance(of) for of in expected])
+            return {"distance": np.array(distance), "by chance": np.array(by_chance)}
 
-        distance = float(self.monitor.once(account.purpose, release)["distance"])
-        by_chance = float(np.mean([chance_distance(of) for of in expected]))
+        # A resumed fit may fit the pairs further, and must not choose other counts than those that it has.
+        kept = self.monitor.once(account.purpose, release)
+        distance, by_chance = float(kept["distance"]), float(kept["by chance"])
         counts, related = self._counted
         if distance - by_chance >= CLEAR_DEPARTURE * rows:
             _, of_target = self._with_grids(AGAIN, {}, ([], [], []), grids, 1.0)
