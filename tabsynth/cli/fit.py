@@ -91,8 +91,11 @@ def fit(
             drafting |= {"relations": not columns.no_relations}
             arguments["draft_options"] = drafting
         synthesizer = ESTIMATORS[request.method](facts, **arguments)
-        read = partial(_read_engine, engine)
-        if request.table is not None:
+        if engine.duckdb is not None:
+            from tabsynth.tables.databases import duckdb_table
+
+            read = partial(duckdb_table, engine.duckdb, str(engine.sql_table))
+        elif request.table is not None:
             read = partial(_read_rows, request.table, facts, nulls, reading)
     private = engine.duckdb if request.table is None else request.table
     inputs = [private, request.schema, columns.linked, settings.config]
@@ -123,18 +126,17 @@ def fit(
 
 def _check_source(request: FitRequest, engine: Engine) -> None:
     """Refuse a command that names no private table, or several, or too little of one of an engine."""
-    sources = (request.table, engine.duckdb, engine.spark)
-    if sum(source is not None for source in sources) != 1:
-        raise InputError("Name one private table: a file, a folder, --duckdb or --spark.")
+    if (request.table is None) == (engine.duckdb is None):
+        raise InputError("Name one private table: a file, a folder or --duckdb.")
     if request.table is not None:
         if not request.table.exists():
             raise InputError(f"Cannot read table {request.table}: No such file or directory.")
         if engine.sql_table is not None:
-            raise InputError("--sql-table goes with --duckdb or --spark; leave it out.")
+            raise InputError("--sql-table goes with --duckdb; leave it out.")
         return
     for flag, value in (("--sql-table", engine.sql_table), ("--schema", request.schema)):
         if value is None:
-            raise InputError(f"{engine.flag} needs {flag}; add it.")
+            raise InputError(f"--duckdb needs {flag}; add it.")
 
 
 def _linked_fit(
@@ -146,7 +148,7 @@ def _linked_fit(
     from tabsynth.tables.files import read_linked
 
     if folder is None:
-        raise InputError("--linked takes a folder of tables, not --duckdb or --spark.")
+        raise InputError("--linked takes a folder of tables, not --duckdb.")
     facts = LinkedSchema.load(schema)
     read = partial(read_linked, folder, facts, **reading.options)
     return LinkedMargNet(facts, **parameters), read
@@ -197,17 +199,6 @@ def _read_prior(prior: PriorKnowledge, facts: "Schema | None", reading: Reading)
         raise InputError("--public needs --schema, which both tables have.")
     options = taken_by(prior.public, reading.options)
     return {"public": read_table(prior.public, facts, **options)}
-
-
-def _read_engine(engine: Engine) -> Any:
-    """Open the table of an engine, which counts its own rows."""
-    from tabsynth.tables.databases import duckdb_table, spark_table
-
-    warnings.filterwarnings("ignore", module="pyspark")  # of versions of pandas
-    name = str(engine.sql_table)
-    if engine.duckdb is None:
-        return spark_table(str(engine.spark), name)
-    return duckdb_table(engine.duckdb, name)
 
 
 def _read_rows(

@@ -238,19 +238,9 @@ class Engine:
     duckdb: Path | None = option(
         "In place of TABLE: a DuckDB file, of which the table --sql-table is fitted.", panel=FILES
     )
-    spark: str | None = option(
-        "For margnet, in place of TABLE: the URL of a Spark cluster, such as local[2] or spark://host:7077,"
-        " which counts the rows of its table --sql-table.",
-        panel=FILES,
-    )
     sql_table: str | None = option(
-        "With --duckdb or --spark: the name of the table to fit, such as people.", panel=FILES
+        "With --duckdb: the name of the table to fit, such as people.", panel=FILES
     )
-
-    @property
-    def flag(self) -> str | None:
-        """The option that names the engine."""
-        return "--duckdb" if self.duckdb is not None else "--spark" if self.spark else None
 
 
 @dataclass(frozen=True, kw_only=True)

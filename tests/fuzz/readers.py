@@ -134,16 +134,6 @@ def schemas(folder: Path) -> Reader:
 
 CODEBOOKS: tuple[Any, ...] = (
     {
-        "METADATA_SPEC_VERSION": "SINGLE_TABLE_V1",
-        "primary_key": "id",
-        "columns": {
-            "id": {"sdtype": "id"},
-            "b": {"sdtype": "boolean"},
-            "n": {"sdtype": "numerical", "min_value": 0, "max_value": 9, "public": True},
-            "c": {"sdtype": "categorical", "order": ["x", "y"]},
-        },
-    },
-    {
         "fields": [
             {"name": "n", "type": "integer", "constraints": {"minimum": 0, "maximum": 9}},
             {"name": "c", "categories": [{"value": "x", "label": "ex"}], "description": "d"},

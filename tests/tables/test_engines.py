@@ -1,16 +1,10 @@
 """Tables that DuckDB and Polars count: the counts and the fit of the rows in memory, and one line where they fail."""
 
 import pickle
-import re
-import shutil
-import socket
-import sys
 import tempfile
-import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import narwhals
 import numpy as np
@@ -38,7 +32,7 @@ from tabsynth.synthesizers.estimator import as_counter
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables import ParquetCounter, engines
 from tabsynth.tables.batch_counter import CHANGED
-from tabsynth.tables.databases import duckdb_table, spark_table
+from tabsynth.tables.databases import duckdb_table
 from tabsynth.tables.engines import EngineCounter, SparkCounter
 from tabsynth.tables.frames import table_from_arrow, to_pandas
 
@@ -500,39 +494,8 @@ def test_a_database_on_the_command_line(database: Path, tmp_path: Path) -> None:
         (["--duckdb", database, "--sql-table", "x", "--sep", ";"], "takes no --sep"),
         ([], "Name one private table"),
         (["t.csv", "--table", "x"], "Cannot read table t.csv"),
-        (["t.csv", "--spark", "local"], "Name one private table"),
+        (["t.csv", "--duckdb", database], "Name one private table"),
     ]:
         done = run("fit", *source, *words, cwd=tmp_path, code=2)
         assert message in done.stderr and done.stderr.count("\n") == 1, done.stderr
         assert not (tmp_path / "m.tabsynth").exists()
-
-
-def test_spark_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without pyspark, and with a pyspark that finds no Java."""
-    monkeypatch.setitem(sys.modules, "pyspark", None)
-    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(InputError, match=r"install tabsynth\[spark\]"):
-        spark_table("local[2]", "people")
-    builder = mock.MagicMock()
-    started = builder.appName.return_value.config.return_value.master.return_value.getOrCreate
-    started.side_effect = RuntimeError("Java gateway process exited\nbefore sending its port")
-    package = types.ModuleType("pyspark.sql")
-    session = mock.Mock(builder=builder)
-    session.getActiveSession.return_value = None
-    package.SparkSession = session  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "pyspark.sql", package)
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(socket, "create_connection", mock.Mock(side_effect=OSError("refused")))
-    for url, message in {
-        "local[2]": "there is no Java runtime",
-        "sc://host/;token=secret": "Cannot reach Spark at 'sc://host/': refused",
-        "nothing": "'nothing' is no URL of Spark; write local",
-    }.items():
-        with pytest.raises(InputError, match=re.escape(message)) as error:
-            spark_table(url, "people")
-        assert "\n" not in str(error.value) and "secret" not in str(error.value)
-    monkeypatch.setattr(shutil, "which", lambda name: name)
-    with pytest.raises(InputError, match="Java gateway process exited before sending") as error:
-        spark_table("local[2]", "people")
-    assert "\n" not in str(error.value)

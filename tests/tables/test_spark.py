@@ -4,11 +4,8 @@
 """
 
 import os
-import re
-import shlex
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -24,7 +21,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from command_lines import TABSYNTH, run
 from engine_tables import (
     ENGINE_SCHEMA,
     ROWS,
@@ -43,7 +39,6 @@ from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables import ParquetCounter
 from tabsynth.tables.batch_counter import CHANGED
-from tabsynth.tables.databases import spark_table
 from tabsynth.tables.engines import SparkCounter
 from tabsynth.tables.frames import table_from_arrow
 
@@ -170,9 +165,6 @@ def test_what_fails_is_one_line(session: Any, tmp_path: Path) -> None:
         counter.count_all(SMALL, [(0, 1)])
     assert "Spark could not count the table" in str(error.value) or str(error.value) == CHANGED
     assert "\n" not in str(error.value)
-    with pytest.raises(InputError, match="Spark has no table 'none'") as error:
-        spark_table("local[2]", "none")
-    assert "\n" not in str(error.value)
 
 
 def killed(session: Any, frame: Any, mark: Path) -> Any:
@@ -260,62 +252,3 @@ def test_a_type_that_does_not_fit_is_one_line(session: Any, sql: str, message: s
     with pytest.raises(InputError, match=message) as error:
         MargNet(schema, epsilon=1.0, config=FEW).fit(session.sql(f"SELECT {sql} AS v"))
     assert "\n" not in str(error.value) and "v" in str(error.value)
-
-
-def command(*words: Any, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The installed command in a process of its own, which starts Spark itself."""
-    variables = {**os.environ, **environment}
-    return subprocess.run(
-        [str(TABSYNTH), *map(str, words)],
-        cwd=cwd,
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-
-
-def test_spark_on_the_command_line(tmp_path: Path) -> None:
-    """The commands of the documentation as they stand: Spark's log is not among what they print."""
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "large-tables.md").read_text("utf-8")
-    (block,) = (
-        block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "--spark" in block
-    )
-    (tmp_path / "people").mkdir()
-    pq.write_table(some_rows(200), tmp_path / "people" / "0.parquet")
-    SMALL.save(tmp_path / "schema.json")
-    fit, *others = (shlex.split(line)[1:] for line in block.splitlines())
-    done = command(*fit, "--time-limit", "3s", cwd=tmp_path)
-    assert done.returncode == 0 and not done.stderr, done.stderr
-    for words in others:
-        code = 4 if words[0] == "verify" else 0  # consistent, and not signed
-        run(*words, cwd=tmp_path, code=code)
-    assert len(pd.read_csv(tmp_path / "synthetic.csv")) == 1000
-
-
-@pytest.mark.slow(cases=4)  # the last two take half a minute
-@pytest.mark.parametrize(
-    ("url", "message"),
-    [
-        ("local[2]", "there is no Java runtime"),
-        ("somewhere", "'somewhere' is no URL of Spark"),
-        ("local[two]", "Cannot start Spark at 'local[two]'"),
-        ("sc://127.0.0.1:1/;token=secret", "Cannot reach Spark at 'sc://127.0.0.1:1/'"),
-        ("spark://127.0.0.1:1", "Cannot reach Spark at 'spark://127.0.0.1:1'"),
-        ("local[3]", "Spark has no table 'people'"),
-    ],
-)
-def test_spark_that_cannot_be_used_is_one_line(url: str, message: str, tmp_path: Path) -> None:
-    """Exit code 2, one line on the standard error, and neither a model nor a checkpoint."""
-    SMALL.save(tmp_path / "s.json")
-    words = ["fit", "--spark", url, "--sql-table", "people", "--schema", "s.json", "--epsilon", 1]
-    words += ["-o", "m.tabsynth", "--checkpoint", "kept"]
-    environment = {}
-    if "Java" in message:
-        environment = {"PATH": str(tmp_path), "JAVA_HOME": ""}
-    done = command(*words, cwd=tmp_path, **environment)
-    assert done.returncode == 2, done.stderr
-    assert message in done.stderr and done.stderr.count("\n") == 1, done.stderr
-    assert "secret" not in done.stderr
-    made = {path.name for path in tmp_path.iterdir()}
-    assert made - {"spark-warehouse"} == {"s.json"}  # an empty folder that Spark makes
