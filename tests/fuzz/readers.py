@@ -141,15 +141,6 @@ CODEBOOKS: tuple[Any, ...] = (
         "missingValues": ["", "-"],
         "primaryKey": ["n", "c"],
     },
-    {
-        "@context": "http://www.w3.org/ns/csvw",
-        "tableSchema": {
-            "columns": [
-                {"titles": "n", "datatype": {"base": "integer", "minimum": 0, "maximum": "9"}},
-                {"name": "c", "datatype": {"format": "f|m"}, "null": "NA"},
-            ]
-        },
-    },
     {"n": {"description": "d", "values": {"N": "N/A", "min": 0, "max": 9, "11": "more"}}},
     "name,kind,values,low,high,nulls\nc,ordinal,1=a|2=b,,,yes\nn,,,0,9,no\n",
     '<codeBook><var name="n"><valrng><range min="0" max="9"/></valrng></var><var name="c">'

@@ -90,45 +90,6 @@ def test_frictionless(package: bool, tmp_path: Path) -> None:
     )
 
 
-CSVW = {
-    "@context": "http://www.w3.org/ns/csvw",
-    "url": "people.csv",
-    "null": ["", "NA"],
-    "tableSchema": {
-        "primaryKey": "pid",
-        "columns": [
-            {"name": "pid", "titles": "pid", "datatype": "integer"},
-            {
-                "name": "age",
-                "titles": {"en": "age"},
-                "required": True,
-                "datatype": {"base": "integer", "minimum": "0", "maximum": "120"},
-            },
-            {
-                "name": "sex",
-                "datatype": {"base": "string", "format": "f|m"},
-                "dc:description": "Sex",
-            },
-            {"name": "smoker", "datatype": "boolean"},
-            {"name": "row", "virtual": True},
-        ],
-    },
-}
-
-
-def test_csvw(tmp_path: Path) -> None:
-    schema = import_schema(write(tmp_path, CSVW, "people.csv-metadata.json"))
-    columns = learned(schema)
-    assert outside(schema) == ["pid"] and schema.null_values == ("", "NA")
-    assert columns["age"].dtype == "int64" and columns["age"].to_dict()["high"] == 120
-    assert columns["sex"].categories == ("f", "m") and columns["sex"].description == "Sex"
-    assert columns["smoker"].categories == (False, True) and set(columns) == {
-        "age",
-        "sex",
-        "smoker",
-    }
-
-
 DDI = """<?xml version="1.0" encoding="UTF-8"?>
 <codeBook xmlns="ddi:codebook:2_5" version="2.5">
   <stdyDscr><citation><titlStmt><titl>Survey</titl></titlStmt></citation></stdyDscr>
@@ -212,7 +173,7 @@ def test_codebook_in_csv(tmp_path: Path) -> None:
         ("<a", "not valid XML"),
         ("{", "not valid JSON"),
         ('{"fields": [3]}', "a field must be an object"),
-        ('{"@context": "csvw", "tableSchema": {}}', "tableSchema with columns"),
+        ('{"@context": "csvw", "tableSchema": {}}', "is of no format that can be imported"),
     ],
 )
 def test_what_cannot_be_imported(text: str, says: str, tmp_path: Path) -> None:

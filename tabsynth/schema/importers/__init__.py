@@ -6,17 +6,17 @@ from typing import Any
 from tabsynth._files import MAX_JSON_BYTES, parse_json, size_of
 from tabsynth.errors import FileFormatError, TabsynthError, one_line
 from tabsynth.schema.editing import Edit
-from tabsynth.schema.importers import codebook, csvw, ddi, frictionless, labelled, nist
+from tabsynth.schema.importers import codebook, ddi, frictionless, labelled, nist
 from tabsynth.schema.importers.declaration import schema_of
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema
 
 __all__ = ["import_schema"]
 
 FORMATS = (
-    "frictionless Table Schema, the NIST data dictionary, CSVW, DDI Codebook, SPSS and Stata files,"
+    "frictionless Table Schema, the NIST data dictionary, DDI Codebook, SPSS and Stata files,"
     " and codebooks in CSV"
 )
-_JSON: tuple[Any, ...] = (csvw, frictionless, nist)
+_JSON: tuple[Any, ...] = (frictionless, nist)
 
 
 def import_schema(path: str | Path, change: Edit | None = None) -> Schema:

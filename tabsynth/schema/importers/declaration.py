@@ -35,11 +35,6 @@ class Declaration:
     facts: JsonMapping = field(default_factory=dict)
 
 
-def identifier(name: str) -> Declaration:
-    """Return a column that identifies people or records."""
-    return Declaration(name=name, facts={"kind": "identifier", "dtype": "str"})
-
-
 def codes(values: Sequence[Any]) -> list[Any]:
     """Return texts as whole numbers where all are whole numbers as written; else as they are."""
     if values and all(isinstance(v, str) and _WHOLE.fullmatch(v) for v in values):

@@ -10,7 +10,6 @@ from tabsynth.schema.column import COPIED, KINDS
 from tabsynth.schema.importers.declaration import (
     Declaration,
     bound,
-    identifier,
     text_of,
 )
 
@@ -76,7 +75,7 @@ def _declaration(field: JsonObject, key: bool) -> Declaration:
     rules = field.get("constraints")
     rules = rules if isinstance(rules, dict) else {}
     if key or rules.get("unique") is True or field.get("format") in _IDENTIFYING:
-        return identifier(name)
+        return Declaration(name=name, facts={"kind": "identifier", "dtype": "str"})
     described = text_of(field.get("description")) or text_of(field.get("title"))
     required = rules.get("required") is True
     facts: JsonObject = {"nulls": not required, "description": described}
