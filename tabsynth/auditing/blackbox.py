@@ -27,7 +27,6 @@ from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.auditing.linked_datasets import LinkedDatasets, many_datasets
 from tabsynth.auditing.lower_bounds import CONFIDENCE, estimate_bounds, estimate_mu, largest_bound
 from tabsynth.auditing.neighbouring_datasets import (
-    CASES,
     NeighbouringDatasets,
     census_neighbouring_datasets,
 )
@@ -58,13 +57,11 @@ class Setting:
     method: str
     epsilon: float
     delta: float
-    case: str = "average"
     rows: int = 100
 
     def __post_init__(self) -> None:
         """Check the fields."""
         one_of("method", self.method, (*METHODS, *LINKED))
-        one_of("case", self.case, CASES)
         integer("rows", self.rows, least=10)
 
     @property
@@ -75,8 +72,8 @@ class Setting:
     def datasets(self) -> NeighbouringDatasets | LinkedDatasets:
         """Return the neighbouring datasets."""
         if self.is_linked:
-            return many_datasets(self.rows, self.case)
-        return census_neighbouring_datasets(self.rows, self.case)
+            return many_datasets(self.rows)
+        return census_neighbouring_datasets(self.rows)
 
 
 class RunStore:
@@ -123,7 +120,7 @@ class RunStore:
         if {**head, "code": self._head["code"]} != self._head:
             raise InputError(
                 f"{self.path} holds runs of another audit ({head.get('method')}, epsilon"
-                f" {head.get('epsilon')}, {head.get('case')} case); name another folder."
+                f" {head.get('epsilon')}); name another folder."
             )
         if head.get("code") != self._head["code"]:
             raise InputError(
@@ -239,7 +236,7 @@ def distinguish(
     return AuditResult(
         kind=BLACK_BOX,
         method=setting.method,
-        part=f"synthetic rows, {setting.case} case",
+        part="synthetic rows",
         verdict=verdict,
         sentence=(
             f"{finding}: from synthetic rows the attack is correct in {1 - wrong / (2 * counted):.1%} of the runs"

@@ -98,19 +98,17 @@ def small_datasets() -> LinkedDatasets:
     return LinkedDatasets(SCHEMA, _alike(6, 2, 2), make_canary(2))
 
 
-def many_datasets(rows: int, case: str) -> LinkedDatasets:
+def many_datasets(rows: int) -> LinkedDatasets:
     """Return neighbouring tables of so many patients for audits of many fits.
+
+    The canary has as many stays and events as are used, all of rare values.
 
     Parameters
     ----------
     rows : int
         Patients without the canary.
-    case : {"average", "worst"}
-        ``"average"``: drawn patients. ``"worst"``: patients that are all equal. The canary has as many stays and events
-        as are used, all of rare values.
     """
-    without = make_tables(0, rows) if case == "average" else _alike(rows, 1, 1)
-    return LinkedDatasets(SCHEMA, without, make_canary(MOST[STAYS]))
+    return LinkedDatasets(SCHEMA, make_tables(0, rows), make_canary(MOST[STAYS]))
 
 
 def _alike(patients: int, stays: int, events: int) -> Tables:

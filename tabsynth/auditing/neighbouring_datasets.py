@@ -15,7 +15,6 @@ from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 
 ROWS = 8  # of the small dataset
-CASES = ("average", "worst")
 COLUMNS = ("SEX", "MSP", "EDU", "OWN_RENT")  # of the bundled census table, for audits of many fits
 
 
@@ -81,16 +80,15 @@ def small_neighbouring_datasets() -> NeighbouringDatasets:
     return NeighbouringDatasets(schema, without, canary)
 
 
-def census_neighbouring_datasets(rows: int, case: str) -> NeighbouringDatasets:
+def census_neighbouring_datasets(rows: int) -> NeighbouringDatasets:
     """Return neighbouring datasets with four columns of the bundled census table.
+
+    The rows are the same random ones each time, and the canary is the rarest of the other rows.
 
     Parameters
     ----------
     rows : int
         Rows of the dataset without the canary.
-    case : {"average", "worst"}
-        ``"average"``: the same random rows each time; the canary is the rarest of the other rows. ``"worst"``: all
-        rows equal the most common row, and the canary differs from it in every column.
     """
     table, public_schema = load_census()
     schema = Schema(
@@ -102,12 +100,6 @@ def census_neighbouring_datasets(rows: int, case: str) -> NeighbouringDatasets:
     index = TableEncoder(schema).to_index(table)
     cells = np.ravel_multi_index(index.T, schema.sizes)
     alike = np.bincount(cells)[cells]
-    if case == "average":
-        other_rows = np.arange(rows, len(table))
-        canary = other_rows[alike[rows:].argmin()]
-        return NeighbouringDatasets(schema, table.iloc[:rows], table.iloc[[canary]])
-    common = int(alike.argmax())
-    differs = (index != index[common]).all(1)
-    canary = int(np.where(differs, alike, len(table) + 1).argmin())
-    without = table.iloc[[common] * rows].reset_index(drop=True)
-    return NeighbouringDatasets(schema, without, table.iloc[[canary]])
+    other_rows = np.arange(rows, len(table))
+    canary = other_rows[alike[rows:].argmin()]
+    return NeighbouringDatasets(schema, table.iloc[:rows], table.iloc[[canary]])

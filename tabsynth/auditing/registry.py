@@ -25,10 +25,8 @@ def white_box(request: AuditRequest) -> list[AuditResult]:
 
 def black_box(request: AuditRequest) -> list[AuditResult]:
     """Audit many small fits on neighbouring datasets; the runs are stored in the folder."""
-    path = request.folder / f"black-box-{request.method}-{request.case}.jsonl"
-    setting = blackbox.Setting(
-        method=request.method, epsilon=request.epsilon, delta=request.delta, case=request.case
-    )
+    path = request.folder / f"black-box-{request.method}.jsonl"
+    setting = blackbox.Setting(method=request.method, epsilon=request.epsilon, delta=request.delta)
     runs = request.count(BLACK_BOX)
     return [blackbox.audit_black_box(setting, path, runs=runs, progress=request.progress)]
 
@@ -74,7 +72,6 @@ def audit(
     folder: str | Path = ".",
     kinds: Sequence[str] | None = None,
     runs: int | None = None,
-    case: str = "average",
     seeds: int = 1,
     progress: Progress | None = None,
 ) -> list[AuditResult]:
@@ -90,7 +87,7 @@ def audit(
         An existing folder. Black-box audits keep their runs there and resume from them.
     kinds : sequence of str
         Keys of ``AUDITS``: ``"white-box"``, ``"replay"``, ``"black-box"``. The default takes about a minute.
-    runs, case, seeds, progress
+    runs, seeds, progress
         See :class:`tabsynth.auditing.request.AuditRequest`.
 
     Returns
@@ -110,7 +107,6 @@ def audit(
         delta=delta,
         folder=Path(folder),
         runs=runs,
-        case=case,
         seeds=seeds,
         progress=progress,
     )

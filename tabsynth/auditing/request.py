@@ -5,7 +5,6 @@ from pathlib import Path
 
 from tabsynth._validate import in_range, integer, one_of, positive
 from tabsynth.auditing.neighbouring_datasets import (
-    CASES,
     NeighbouringDatasets,
     small_neighbouring_datasets,
 )
@@ -30,8 +29,6 @@ class AuditRequest:
         Runs on each neighbouring dataset. Default: ``RUNS``.
     folder : Path
         The folder in which black-box audits store their runs.
-    case : {"average", "worst"}
-        For black-box audits.
     seeds : int
         For replays: number of artificial tables.
     datasets : NeighbouringDatasets
@@ -44,7 +41,6 @@ class AuditRequest:
     delta: float = 1e-5
     folder: Path = Path()
     runs: int | None = None
-    case: str = "average"
     seeds: int = 1
     datasets: NeighbouringDatasets = field(default_factory=small_neighbouring_datasets)
     progress: Progress | None = None
@@ -52,7 +48,6 @@ class AuditRequest:
     def __post_init__(self) -> None:
         """Check the fields."""
         one_of("method", self.method, (*METHODS, *LINKED))
-        one_of("case", self.case, CASES)
         positive("epsilon", self.epsilon)
         in_range("delta", self.delta, 0, 1, low_open=True, high_open=True)
         if self.runs is not None:

@@ -39,10 +39,6 @@ def audit(
         "Runs on each neighbouring dataset, at least 20. More runs allow larger lower bounds. Default: 4000"
         " white-box, 500 black-box."
     ),
-    case: str = option(
-        "For black-box: average (rows of the census table) or worst (equal rows and one that differs).",
-        default="average",
-    ),
     seeds: int = option(
         "For replays: number of artificial tables. Each has two replays for every kind of neighbouring dataset.",
         default=1,
@@ -53,7 +49,7 @@ def audit(
 
     An audit cannot prove a claim. Exit codes: 0 no evidence against the claim, 1 refuted, 2 wrong input.
     """
-    request: dict[str, Any] = {"delta": delta, "runs": runs, "case": case, "seeds": seeds}
+    request: dict[str, Any] = {"delta": delta, "runs": runs, "seeds": seeds}
     outputs.check_folder(out, FILES)
     code = run_audits(method, epsilon, kind, out, **request)
     if code:

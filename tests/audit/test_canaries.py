@@ -337,8 +337,7 @@ def test_votes_with_too_little_noise_are_refuted(aggregator: type[NoisyAggregato
 def test_worlds_are_neighbours() -> None:
     for datasets in (
         small_neighbouring_datasets(),
-        census_neighbouring_datasets(50, "average"),
-        census_neighbouring_datasets(50, "worst"),
+        census_neighbouring_datasets(50),
     ):
         with_canary = datasets.table(True)
         assert len(with_canary) == len(datasets.without) + 1
@@ -350,7 +349,6 @@ def test_worlds_are_neighbours() -> None:
         canary = datasets.codes(datasets.canary)[0]
         same = datasets.codes(datasets.without) == canary
         assert not same.all(1).any()
-    assert not same.any()  # of the worst case, in no column
     assert torch.equal(
         small_neighbouring_datasets().encoded_canary(),
         small_neighbouring_datasets().encoded_canary(),

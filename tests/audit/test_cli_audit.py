@@ -154,7 +154,6 @@ def test_progress_of_replays_counts_all_seeds():
         (("--method", "margnet", "--epsilon", "inf"), "finite"),
         (("--method", "margnet", "--epsilon", "1", "--delta", "1"), "delta"),
         (("--method", "margnet", "--epsilon", "1", "--runs", "3"), "runs"),
-        (("--method", "margnet", "--epsilon", "1", "--case", "best"), "case"),
         (("--method", "margnet", "--epsilon", "1", "--kind", "red-box"), "--kind"),
         (("--method", "margnet", "--epsilon", "1", "--seeds", "0"), "seeds"),
     ],
@@ -187,7 +186,7 @@ def test_kinds_share_a_result(tmp_path, monkeypatch):
         for actual in registry.AUDITS[kind](requested):
             assert isinstance(actual, AuditResult) and actual.kind == kind
             assert actual.part in render([actual], "pate-gan", 8.0, 1e-5)
-    assert [p.name for p in tmp_path.iterdir()] == ["black-box-pate-gan-average.jsonl"]
+    assert [p.name for p in tmp_path.iterdir()] == ["black-box-pate-gan.jsonl"]
 
 
 def test_verdicts():
