@@ -69,11 +69,15 @@ def test_a_model_is_replaced_only_when_asked(folder):
     refused("refine", "model.tabsynth", cwd=folder, says=["model.tabsynth", "--overwrite"])
     refused("refine", "model.tabsynth", "-o", "schema.json", cwd=folder, says="schema.json")
     assert (folder / "model.tabsynth").read_bytes() == before
-    done = run("refine", "model.tabsynth", "--overwrite", "--time-limit", "0.001s", cwd=folder)
+    done = run(
+        "refine", "model.tabsynth", "-o", "a b.tabsynth", "--time-limit", "0.001s", cwd=folder
+    )
     assert done.stdout.startswith(f"Stopped early: time limit. {REACHED}")
-    assert distance(folder / "model.tabsynth") > 0
-    run("refine", "model.tabsynth", "--overwrite", cwd=folder)
-    refused("refine", "model.tabsynth", "--overwrite", cwd=folder, says="is done")
+    command = " To go on at no privacy cost: tabsynth refine 'a b.tabsynth' --overwrite.\n"
+    assert command in done.stdout  # as a shell takes it
+    assert distance(folder / "a b.tabsynth") > 0
+    run("refine", "a b.tabsynth", "--overwrite", cwd=folder)
+    refused("refine", "a b.tabsynth", "--overwrite", cwd=folder, says="is done")
 
 
 def test_what_is_no_model_of_counts_is_refused(folder):

@@ -15,7 +15,7 @@ from tabsynth.cli.console import (
     option,
     say,
 )
-from tabsynth.cli.fit import seconds
+from tabsynth.cli.fit import refine_command, seconds
 from tabsynth.cli.options import Outputs
 from tabsynth.errors import ConvergenceWarning
 
@@ -55,6 +55,6 @@ def refine(
             fail(f"Interrupted; the model so far is in {target}.", INTERRUPTED)
     synthesizer.save(target, overwrite=outputs.overwrite)
     fitted = synthesizer.model_
-    say(fitted.stopped_text(f"tabsynth refine {target} --overwrite") or fitted.convergence())
+    say(fitted.stopped_text(refine_command(target)) or fitted.convergence())
     say(synthesizer.certificate()["statement"])
     say(f"Model: {target}")

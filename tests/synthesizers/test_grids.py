@@ -25,7 +25,7 @@ from tabsynth.synthesizers.margnet import estimator, grids, measurement
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.grids import Grid, cut_values, target_grids, whole_grid
 from tabsynth.synthesizers.margnet.measurement import AGAIN, DEPARTURE, JOINT
-from tabsynth.synthesizers.margnet.selection import high_interactions, largest_order
+from tabsynth.synthesizers.margnet.selection import Measurements, high_interactions, largest_order
 from tabsynth.synthesizers.mixture import Mixture
 from tabsynth.training.loop import TrainingMonitor
 
@@ -437,3 +437,24 @@ def test_a_trial_tells_the_steps_of_both_fits() -> None:
     rows = classes(related=True, rows=300).to_numpy()
     trial = method.train(rows, method.plan(Ledger(2.0, 1e-5)), ledger, Randomness(0), monitor)
     assert set(trial.likely_steps) == set(method.free_steps()) == {"first generator", "generator"}
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("measured.counts", lambda counts: counts * math.nan),
+        ("measured.grids", lambda groups: groups.double()),
+        ("measured.pairs", lambda groups: groups.double()),
+        ("measured.grids", lambda groups: groups + 1),
+    ],
+)
+def test_damaged_counts_are_refused(name: str, changed: Any) -> None:
+    """Here, and not where a refinement reads them."""
+    frame = parity(4, rows=3000)
+    model = MargNet(schema_of(dict.fromkeys(frame, 2)), epsilon=2.0, random_state=0).fit(frame)
+    measured = model.model_.measured
+    assert measured is not None and measured.grids
+    facts, tensors = measured.facts(), measured.tensors()
+    Measurements.of_file(facts, tensors, [2] * 4)
+    with pytest.raises(ValueError, match=r"counts|groups"):
+        Measurements.of_file(facts, tensors | {name: changed(tensors[name])}, [2] * 4)

@@ -253,7 +253,8 @@ class Measurements:
             start = end
         rows = float(facts["rows"])
         stds = [m.std for m in counts] + [grid.std for grid in grids]
-        if start != len(flat) or not rows >= 1 or not all(0 <= std < math.inf for std in stds):
+        whole = start == len(flat) and bool(np.isfinite(flat).all())
+        if not whole or not 1 <= rows < math.inf or not all(0 <= std < math.inf for std in stds):
             raise ValueError("counts and sets of columns differ")
         return cls(counts, rows, resolution, grids=grids)
 
@@ -268,7 +269,11 @@ def _split_groups(groups: np.ndarray, columns: Sequence[int], sizes: Sequence[in
     """
     by = np.split(groups, np.cumsum([sizes[j] for j in columns])[:-1]) if len(columns) else []
     for group, j in zip(by, columns, strict=True):
-        if group.shape != (sizes[j],) or set(group) != set(range(number_of(group))):
+        if (
+            group.dtype != np.int64
+            or group.shape != (sizes[j],)
+            or set(group) != set(range(number_of(group)))
+        ):
             raise ValueError("groups of values are no groups")
     return by
 
