@@ -10,7 +10,8 @@ NOTE[DIFF] Pairs of columns are counted at once, with the budget ∝ cells^(2/3)
 rounds, by the exponential mechanism, and weigh the last one most. Rare values are counted in groups. See
 :mod:`tabsynth.synthesizers.margnet.selection`.
 NOTE[DIFF] The first components are near the tree model of the noisy pairs, in place of independent columns, which takes a sixth of the
-steps. See :mod:`tabsynth.synthesizers.margnet.tree`.
+steps; or near their factor model, where that is nearer. See :mod:`tabsynth.synthesizers.margnet.tree` and
+:mod:`tabsynth.synthesizers.margnet.factors`.
 NOTE[DIFF] The loss of each cell is in units of its noise. Where it has come down to that noise, the fit goes
 on for some times as long, as its rate falls to 0 and entropy weighs more; the papers take a fixed number of steps.
 NOTE[DIFF] Where the network has not come down to the noise in ``NETWORK_STEPS``, the logits of its components go on by themselves, by L-BFGS: they take a
@@ -36,6 +37,7 @@ from tabsynth.encoding.table import Layout
 from tabsynth.privacy.noise.counts import Groups, in_groups, number_of, probabilities
 from tabsynth.schema.schema import Zero
 from tabsynth.synthesizers.margnet.config import CLEAR_DEPENDENCE, MargNetConfig
+from tabsynth.synthesizers.margnet.factors import FactorModel
 from tabsynth.synthesizers.margnet.grids import GridCounts, begin_in_cells
 from tabsynth.synthesizers.margnet.selection import LEAST_STD, Measurements
 from tabsynth.synthesizers.margnet.tree import TreeModel
@@ -608,7 +610,7 @@ class MargNetFit:
     zeros : sequence of Zero
         Combinations of values that the schema declares impossible.
     start : ndarray, shape (components, layout.width), optional
-        The probabilities of a fitted mixture to go on from. Default: those of the tree model.
+        The probabilities of a fitted mixture to go on from. Default: those of the tree model, or of the factor model.
     taken : int
         The steps that led to it: where the network was left, its components go on as they are.
     """
@@ -666,21 +668,38 @@ class MargNetFit:
         return max(most, GRID_COMPONENTS) if grids else most
 
     def _make_network(self, shares: Sequence[np.ndarray], rng: torch.Generator) -> Any:
-        """Return a network whose components are near those of the start, by default of the tree model of the counts."""
-        network = MixtureNetwork(
-            self.layout, self.components, self.config.latent_dim, self.config.hidden, rng
-        )
-        shrunk = {pair: d.shrunk / self.measured.rows for pair, d in self.departures.items()}
-        self.tree = TreeModel.of(shares, self.measured.resolution.pairs, shrunk)
+        """Return a network whose components are near those of the start, by default of the tree model of the counts or, if nearer, of their factor model."""
+        config, groups, rows = self.config, self.measured.resolution.pairs, self.measured.rows
+        make = partial(MixtureNetwork, latent_dim=config.latent_dim, hidden=config.hidden, rng=rng)
+        network = make(self.layout, self.components)
+        shrunk = {pair: d.shrunk / rows for pair, d in self.departures.items()}
+        self.tree = TreeModel.of(shares, groups, shrunk)
         drawn = host(rng)
         start = self.tree.components(self.components, drawn)
         for grid in self.measured.grids:
             if grid.related:
-                cells = probabilities(grid.counts.ravel(), self.measured.rows, grid.std)
+                cells = probabilities(grid.counts.ravel(), rows, grid.std)
                 blocks = [block.start for block in self.layout.blocks]
                 begin_in_cells(start, blocks, grid, cells.reshape(grid.counts.shape), drawn)
-        network.start_from(shares, start if self._start is None else self._start)
+        if self._start is not None:
+            start = self._start
+        else:
+            noisy = {pair: d.noisy / rows for pair, d in self.departures.items()}
+            noise = {m.columns: max(m.std, LEAST_STD) / rows for m in self.measured.counts}
+            factors = FactorModel.of(shares, groups, noisy, noise, config.latent_dim)
+            if self._nearer(factors.components(len(start), drawn), start):
+                self.components = config.rows_of_mixture(len(shares))
+                start = factors.components(self.components, drawn)
+                network = make(self.layout, self.components)
+        network.start_from(shares, start)
         return network
+
+    def _nearer(self, first: np.ndarray, second: np.ndarray) -> bool:
+        """Return whether the first of two mixtures of as many components is nearer to the counts."""
+        memory = self.config.memory * 2**20
+        loss = CountLoss(self.layout, self.measured, len(first), memory=memory)
+        errors = [loss(torch.from_numpy(p).float())[0] for p in (first, second)]
+        return errors[0] < errors[1]
 
     def fit(
         self,

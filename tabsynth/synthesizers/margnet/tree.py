@@ -1,4 +1,4 @@
-"""The tree model of noisy counts: what a fit starts from, and what no time limit leaves it below.
+"""The tree model of noisy counts: what most fits start from, and what no time limit leaves one below.
 
 A maximum spanning tree of the pairs by mutual information (Chow and Liu 1968, "Approximating Discrete Probability Distributions with
 Dependence Trees", IEEE Transactions on Information Theory 14(3)): each column depends on one other. It follows from the counts of its
