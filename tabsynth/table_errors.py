@@ -22,6 +22,7 @@ from tabsynth.synthesizers.margnet.declared import (
     variance_of_cells,
 )
 from tabsynth.synthesizers.margnet.estimator import MargNet
+from tabsynth.synthesizers.margnet.grids import parts_of
 from tabsynth.synthesizers.margnet.measurement import (
     INTERACTIONS,
     JOINT,
@@ -213,9 +214,14 @@ def _counts_of_fit(
     counted = []
     for stage, batches, resolution, derived in releases:
         sets, shares, groups = marginals.shares(batches, resolution, derived)
+        grids = selection.grids if stage == JOINT else []
+        part, of_grids = parts_of(grids)
         for columns, share, of in zip(sets, shares, groups, strict=True):
             cells = cells_of(columns, of)
-            counted.append(Counted(columns, noise[stage] / math.sqrt(share), cells))
+            counted.append(Counted(columns, noise[stage] / math.sqrt((1 - part) * share), cells))
+        for grid, share in zip(grids, of_grids, strict=True):
+            cells = math.prod(map(number_of, grid.groups))
+            counted.append(Counted(grid.columns, noise[stage] / math.sqrt(share), cells))
     return counted, by
 
 

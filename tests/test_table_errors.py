@@ -75,7 +75,10 @@ def test_a_plan_has_the_noise_of_a_fit_to_uniform_rows():
     model = MargNet(declared, epsilon=1.0, rows=rows, random_state=0, config=config).fit(table)
     planned, _ = _counts_of_fit(declared, rows, 1.0, 1e-5, [(0, 1)])
     joint = {c.columns: c.std for c in planned if len(c.columns) > 1}
-    fitted = {m.columns: m.std for m in model.model_.measured.counts if len(m.columns) > 1}
+    measured = model.model_.measured
+    fitted = {m.columns: m.std for m in measured.counts if len(m.columns) > 1}
+    fitted |= {grid.columns: grid.std for grid in measured.grids}
+    assert (0, 1, 2, 3) in fitted  # 120 cells, which are counted whole
     assert joint.keys() == fitted.keys()
     assert all(joint[s] == pytest.approx(fitted[s], rel=1e-6) for s in joint)
 

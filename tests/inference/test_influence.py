@@ -286,7 +286,7 @@ def test_equations_are_solved_alike_by_iterations(noisy, monkeypatch):
     assert (
         apart.abs().max() < 0.3
     )  # what is not solved to the end uses the counts a little less well
-    assert np.allclose(found["standard_error"], direct["standard_error"], rtol=0.03)
+    assert np.allclose(found["standard_error"], direct["standard_error"], rtol=0.05)
 
 
 @pytest.mark.slow

@@ -161,7 +161,7 @@ def test_the_schema_lists_what_there_is():
     details = fields["mechanisms"]["items"]["properties"]["details"]["properties"]
     for listed, expected in (
         (details["bound"], [*BOUNDS, "quantile"]),  # which version 0.2 had
-        (details["grouping"], GROUPINGS),
+        (details["grouping"], [*GROUPINGS, "clusters"]),  # the same
         (details["step_rule"], STEP_RULES),
         (fields["settings"]["properties"]["mode"], ["A", "B", "C"]),
         (fields["settings"]["properties"]["teachers"], TEACHERS),

@@ -320,7 +320,9 @@ def test_columns_are_counted_again_as_far_as_needed(
 
     share = share_of_columns(noise, sizes, cells, rows)
     if not share:
-        assert error(sizes, 0.08) <= selection.ONE_WAY_NOISE * (1 + 1e-9)
+        assert error(sizes, selection.DEFAULTS.one_way_share) <= selection.ONE_WAY_NOISE * (
+            1 + 1e-9
+        )
         return
     best = minimize_scalar(of_all, bounds=(1e-4, 1 - 1e-4), method="bounded").x
     assert error(sizes, share) >= selection.ONE_WAY_NOISE * (1 - 1e-9)

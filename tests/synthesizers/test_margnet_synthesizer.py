@@ -236,7 +236,8 @@ def test_where_no_pair_is_worth_it_columns_are_counted_again() -> None:
     assert model.certificate()["epsilon"] == pytest.approx(1.0, rel=1e-6)
     assert [m.columns for m in seen] == [(j,) for j in range(13)]
     mu = gaussian_mu(1.0, 1e-5)
-    assert seen[0].std == pytest.approx(math.sqrt(13 / 0.97) / mu, rel=1e-6)
+    signs = 0.005 * (1 + (math.comb(13, 4) + math.comb(13, 5)) / 500)
+    assert seen[0].std == pytest.approx(math.sqrt(13 / (1 - 0.025 - signs)) / mu, rel=1e-6)
     off = [
         (m.counts - np.bincount(table.iloc[:, j], minlength=20)) / m.std for j, m in enumerate(seen)
     ]

@@ -123,9 +123,12 @@ def test_frozen_counts_freeze_margnet(scored: bool, public: bool) -> None:
             asked.append([expected(s).tolist() for s in sets])
             return 1e4 - np.arange(len(sets))
 
-        def contrasts(self: Any, account: Any, sets: Any, signs: Any, *_: Any) -> np.ndarray:
+        def contrasts(
+            self: Any, account: Any, sets: Any, signs: Any, bits: Any, wide: Any
+        ) -> tuple[np.ndarray, np.ndarray]:
             self.table.read(account)
-            return np.full((len(sets), len(signs[0])), 1e6 if public else 20.0)  # beyond the noise
+            size = 1e6 if public else 20.0  # beyond the noise
+            return np.full((len(sets), len(signs[0])), size), np.full(len(wide), size)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(NoisyCounts, "measure", measure)

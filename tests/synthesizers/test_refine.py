@@ -211,7 +211,7 @@ def test_a_short_refinement_never_makes_a_model_worse() -> None:
     distances = [training(model)["distance"]]
 
     def press(stage: str, done: int, total: int) -> None:
-        if done == 60:
+        if done == 150:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

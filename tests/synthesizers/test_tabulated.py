@@ -362,7 +362,8 @@ def test_the_loss_of_tables_is_by_enumeration() -> None:
         levels = table.sums(expected.reshape(table.shape))
         for level, own, std in zip(levels, noisy.counts, noisy.stds, strict=True):
             wanted += float((np.square(level - own) / std**2).sum())
-    loss = Tables(layout, counts, 7.0, "cpu")
+    grids = [grid for noisy in counts for grid in noisy.grids]
+    loss = Tables(layout, grids, 7.0, "cpu")
     value, gradient = loss(p)
     assert float(value) == pytest.approx(wanted, rel=1e-5)
     assert loss.cells == sum(own.size for noisy in counts for own in noisy.counts)

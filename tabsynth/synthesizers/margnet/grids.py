@@ -19,6 +19,7 @@ from tabsynth.privacy.noise.counts import Measured, average, in_groups, number_o
 from tabsynth.synthesizers.mixture import Mixture
 
 GRIDS = 32  # of a target
+MOST_PART = 0.8  # of the budget of joint counts: all grids together
 CUT_COLUMNS = 6  # of each grid, beside the target
 RELATED_PART = 0.15  # of the budget of joint counts: each relation that signs show
 # Of the budget of joint counts: the whole table, where its noise in L1 is no larger share of the rows. A sixth of the error of a random
@@ -93,6 +94,13 @@ class GridCounts:
     def with_noise(self, rng: np.random.Generator) -> Self:
         """Add noise of the same size again, as implicates need it."""
         return replace(self, counts=self.counts + self.std * rng.standard_normal(self.counts.shape))
+
+
+def parts_of(grids: Sequence[Grid], most: float = MOST_PART) -> tuple[float, list[float]]:
+    """Return the part of a budget that all grids have, at most ``most``, and the part of each."""
+    wanted = math.fsum(grid.part for grid in grids)
+    part = min(wanted, most)
+    return part, [part * grid.part / wanted for grid in grids]
 
 
 def cut_values(shares: np.ndarray, ordered: bool, rng: np.random.Generator) -> np.ndarray:

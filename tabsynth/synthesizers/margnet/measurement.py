@@ -41,8 +41,10 @@ from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import DeclaredTable, TableCounts
 from tabsynth.synthesizers.margnet.grids import (
+    MOST_PART,
     Grid,
     GridCounts,
+    parts_of,
     related_grids,
     target_grids,
     whole_grid,
@@ -85,7 +87,6 @@ DEPARTURE, AGAIN = "departure from the pairs", "joint counts again"
 AGAIN_PART = 0.7  # of the budget of joint counts, where a target is given: what follows on how far pairs say all of it
 DEPARTURE_PART = 0.005  # the same: how far they do
 CLEAR_DEPARTURE = 0.3  # L1 distance of tables of a target from what pairs leave, beyond chance, as a share of the rows
-MOST_PART = 0.8  # of the budget of joint counts: all grids together
 WIDE_SUMS = 500  # signs of larger sets: as many double the share of the signs
 # Share of the rows, in L1/2, of an interaction that a triple is counted for.
 LEAST_INTERACTION = 0.1
@@ -559,7 +560,7 @@ class PrivateMarginals:
         details = {"columns": 0, "pairs": 0, "triples": 0}
         details |= {names[len(sets[0])]: len(sets) for sets, _ in batches}
         counted = self.shares(batches, selection.resolution, tree=selection.tree)
-        return self._with_grids(stage, details, counted, selection.grids, MOST_PART)
+        return self._with_grids(stage, details, counted, selection.grids)
 
     def _with_grids(
         self,
@@ -567,16 +568,15 @@ class PrivateMarginals:
         details: JsonObject,
         counted: tuple[Sequence[Set], Sequence[float], Sequence[Groups]],
         grids: Sequence[Grid],
-        most: float,
+        most: float = MOST_PART,
     ) -> tuple[list[Measured], list[GridCounts]]:
         """Return counts of sets of columns, with their shares and groups, and of grids, which have ``most`` of the budget at most."""
         sets, shares, groups = counted
-        parts = math.fsum(grid.part for grid in grids)
-        part = min(parts, most)
+        part, parts = parts_of(grids, most)
         measured = self._release(
             self._open(stage, {**details, **({"grids": len(grids)} if grids else {})}),
             [*sets, *(grid.columns for grid in grids)],
-            [*((1 - part) * share for share in shares), *(part * g.part / parts for g in grids)],
+            [*((1 - part) * share for share in shares), *parts],
             [*groups, *(self._groups_of(grid.columns, grid.groups) for grid in grids)],
         )
         of_grids = zip(grids, measured[len(sets) :], strict=True)
