@@ -687,7 +687,8 @@ class MargNetFit:
             noisy = {pair: d.noisy / rows for pair, d in self.departures.items()}
             noise = {m.columns: max(m.std, LEAST_STD) / rows for m in self.measured.counts}
             factors = FactorModel.of(shares, groups, noisy, noise, config.latent_dim)
-            if self._nearer(factors.components(len(start), drawn), start):
+            # Without a factor all components would be alike, and steps against impossible rows could not tell them apart.
+            if factors.means.size and self._nearer(factors.components(len(start), drawn), start):
                 self.components = config.rows_of_mixture(len(shares))
                 start = factors.components(self.components, drawn)
                 network = make(self.layout, self.components)
