@@ -101,7 +101,7 @@ def fit(folder: str, at: float, read: str | None, every: float, changes: dict[st
     else:
         estimator, table = model(**changes), frame()
     fitted = estimator.fit(table, checkpoint=place / "ck", ledger=project)
-    fitted.save(place / "model")
+    fitted.save(place / "model", overwrite=True)  # of an earlier try that ended
     (place / "moments").write_text(str(kill.moments))
 
 
