@@ -64,10 +64,8 @@ FORMER_SETTINGS = {
     "weights_importance", "workload_weight", "zero_rate", "zero_steps",
 }  # fmt: skip
 POSSIBLE = 0.9  # share of possible rows below which leaving out the others is worth a warning
-FIRST, FIRST_TIME = (
-    "first ",
-    0.4,
-)  # of a fit with a target: what its first stages are called, and their share of a time limit
+# Of a fit with a target: what the names of its first stages begin with, and their share of a time limit.
+FIRST, FIRST_TIME = "first ", 0.4
 MOVED = 0.005  # of the distribution that impossible rows may have, to be left out in place of being exchanged
 RARE_CONDITION = 0.01  # the probability below which rows are drawn given a condition on nodes
 MOST_OF_VALUES = 0.5  # groups of a column's values by a derived column, to be counted as well
@@ -95,9 +93,8 @@ def margnet(
     if marginals.task.targeted:
         pairs_alone = MargNetFit(layout, config, measured, rng, device, zeros)
         pairs_alone.fit(monitor, FIRST, FIRST_TIME)
-        if (
-            monitor.stopped == TIME_LIMIT
-        ):  # this fit decides what is counted; the model is of the other one
+        # This fit decides what is counted; the model is that of the other one.
+        if monitor.stopped == TIME_LIMIT:
             monitor.stopped = None
         measured = marginals.joint_again(one_way, selection, tables, pairs_alone.mixture())
     domain = marginals.task.domain

@@ -15,11 +15,11 @@ from typing import Self
 
 import numpy as np
 
-from tabsynth.privacy.noise.counts import Groups, in_groups
+from tabsynth.privacy.noise.counts import Groups, in_groups, number_of
 
 TURNS = 15  # of filling in pairs that were not counted, and those of a column with itself
 CLEAR_DIRECTION = (
-    1.2  # over the largest that noise alone makes: pairs that were not counted are no random ones
+    1.2  # over the largest of noise alone: pairs that were not counted are no random ones
 )
 MOMENT_STEPS = 40  # to the regressions of the columns on the factors
 # Of the mean of the factors given a value: its length, over that of a value that one direction decides.
@@ -117,5 +117,5 @@ class FactorModel:
 
 def _spans(groups: Groups) -> list[slice]:
     """Return the groups of each column among those of all."""
-    ends = np.cumsum([group.max() + 1 for group in groups]).tolist()
+    ends = np.cumsum([number_of(group) for group in groups]).tolist()
     return [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]

@@ -1,11 +1,11 @@
 """Tables of four and more columns: of all columns, of a relation that only so many columns show together, and of a target.
 
 Where all columns together have few cells for the noise, the whole table is counted. Where signs of columns show a relation of four and
-more, such as an exclusive or, these columns are, each in two groups.
+more, such as an exclusive or, these columns are counted together, each in two groups.
 
-A pair or a triple says little of a target that depends on many columns. Grids of a target are tables of it and six other columns, each
-of which is cut in two where chance has it. One of them says little as well. Together they show what the target depends on, as the
-trees of a forest do (Breiman 2001, "Random Forests", Machine Learning 45). Where the cuts are follows from no look at the rows.
+Pairs and triples say little of a target that depends on many columns. Grids of a target are tables of it and six other columns, each
+split in two at a random value. Together they show what the target depends on, as the trees of a random forest do (Breiman 2001,
+"Random Forests", Machine Learning 45). The splits follow from noisy one-way counts and from random numbers that are the same in every fit.
 """
 
 import math

@@ -57,12 +57,8 @@ MAX_TRIPLES = 120
 # Triples are counted where their mean L1 noise is at most this share of the rows.
 TRIPLES_NOISE = 0.3
 
-KEPT = (
-    "measured.counts",
-    "measured.pairs",
-    "measured.triples",
-    "measured.grids",
-)  # tensors of a model file
+# Tensors of a model file.
+KEPT = ("measured.counts", "measured.pairs", "measured.triples", "measured.grids")
 MOST_KEPT = 4_000_000  # cells of counts in a model file: 32 MB
 GROUPS = 4  # of the values of a column, in its signs: a sum modulo k of low and high values shows in four, not in two
 CODES = 3  # of signs of each column; see sign_codes
@@ -570,20 +566,8 @@ def from_pairs(ones: np.ndarray, twos: np.ndarray) -> np.ndarray:
     signs = np.array(list(np.ndindex(2, 2, 2))).T * -2.0 + 1
     products = np.array([signs[a] * signs[b] for a, b in combinations(range(3), 2)])
     # Eight times the shares, without the mean product of all three.
-    return _without_interaction(1 + ones @ signs + twos @ products, signs.prod(axis=0))
-
-
-def _without_interaction(cells: np.ndarray, product: np.ndarray) -> np.ndarray:
-    """Return the mean product of all signs where the odds ratio of all is 1, shape (...).
-
-    Parameters
-    ----------
-    cells : ndarray, shape (..., 2^k)
-        2^k times the shares, without the mean product of all.
-    product : ndarray, shape (2^k,)
-        Of all signs, in each cell.
-    """
-    up, down = (np.moveaxis(cells[..., product == sign], -1, 0) for sign in (1, -1))
+    cells, three = 1 + ones @ signs + twos @ products, signs.prod(axis=0)
+    up, down = (np.moveaxis(cells[..., three == sign], -1, 0) for sign in (1, -1))
     low, high = np.clip(-up.min(axis=0), -1, 1), np.clip(down.min(axis=0), -1, 1)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
