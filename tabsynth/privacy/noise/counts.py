@@ -281,15 +281,11 @@ class NoisyCounts(Generic[T]):
         first = [np.unique(of[0], return_inverse=True) for of in signs]
         halves = [group.ravel() for _, group in first]
         together = [every] if wide else []
-        counts = self._count(
-            rows, [*sets, *together], [groups] * len(sets) + [halves] * len(together)
+        counts = iter(
+            self._count(rows, [*sets, *together], [groups] * len(sets) + [halves] * len(together))
         )
-        exact, whole = list[np.ndarray](), np.zeros(1)
-        for s, counted in zip([*sets, *together], counts, strict=True):
-            if len(exact) < len(sets):
-                exact.append(signed_sums(counted, [alike[j][0] for j in s]))
-            else:
-                whole = sums_of_parts(counted, [first[j][0] for j in every])
+        exact = [signed_sums(next(counts), [alike[j][0] for j in s]) for s in sets]
+        whole = sums_of_parts(next(counts), [first[j][0] for j in every]) if wide else np.zeros(1)
         exact += [whole[tuple(int(j in s) for j in every)] for s in wide]
         flat = np.concatenate([np.ravel(part) for part in exact])
         (sums,) = passed(account, [flat], [std], units=[unit])
