@@ -31,6 +31,7 @@ from tabsynth.auditing.canaries import audit_gan
 from tabsynth.auditing.canary_counts import audit_counts
 from tabsynth.auditing.canary_votes import audit_votes
 from tabsynth.auditing.fixtures import find_fixture
+from tabsynth.auditing.neighbouring_datasets import census_neighbouring_datasets
 from tabsynth.auditing.outcomes import AuditResult
 from tabsynth.auditing.request import AuditRequest
 from tabsynth.privacy.certificate.certificate import code
@@ -41,6 +42,7 @@ HERE = Path(__file__).parent
 DELTA = 1e-5
 UNIT_ROWS = 3  # of a unit, whose canary has two more
 OF_UNITS = f"unit of {UNIT_ROWS} rows"
+TARGET_ROWS, TARGET, OF_TARGET = 200, "EDU", "target"  # of the census table, beside the canary
 # Black-box fits take 0.22 CPU seconds (pate-gan), 0.24 (pate-acgan), 0.31 (margnet), 0.66 (dp-gan), 1.9 (dp-wgan). The
 # numbers of runs are such that each audit takes about ten minutes at most.
 FIXTURES = {method: find_fixture(method) for method in (*METHODS, *LINKED)}
@@ -75,6 +77,15 @@ def jobs(
     out["white-box dp-wgan 8, rate 0.2"] = lambda: audit_gan(
         AuditRequest(method="dp-wgan", epsilon=8.0, delta=DELTA, runs=WHITE["dp-wgan"]), rate=0.2
     )
+    of_target = AuditRequest(
+        method="margnet",
+        epsilon=8.0,
+        delta=DELTA,
+        runs=WHITE["margnet"],
+        datasets=census_neighbouring_datasets(TARGET_ROWS),
+    )
+    audit = partial(audit_counts, of_target, target=TARGET)
+    out[f"white-box margnet 8, {OF_TARGET}"] = partial(_about, OF_TARGET, audit)
     of_units = {"dp-wgan": 4, "dp-gan": 4, "margnet": 2, "pate-gan": 4, "pate-acgan": 4}
     audits = {"margnet": audit_counts, "dp-wgan": audit_gan, "dp-gan": audit_gan}
     for method, part in of_units.items():
@@ -85,8 +96,10 @@ def jobs(
             runs=WHITE[method] // part,
             datasets=as_unit(UNIT_ROWS),
         )
-        audit = audits.get(method, audit_votes)
-        out[f"white-box {method} 8, {OF_UNITS}"] = partial(_of_units, partial(audit, request))
+        of_method = audits.get(method, audit_votes)
+        out[f"white-box {method} 8, {OF_UNITS}"] = partial(
+            _about, OF_UNITS, partial(of_method, request)
+        )
 
     def black_box(method: str, count: int, unit: bool = False) -> list[AuditResult]:
         about = f"{method}-units" if unit else method
@@ -99,7 +112,7 @@ def jobs(
         out[f"black-box {method} 1"] = partial(black_box, method, black or BLACK[method])
     count = black or BLACK_OF_UNITS
     of_unit = partial(black_box, "margnet", count, unit=True)
-    out[f"black-box margnet 1, {OF_UNITS}"] = partial(_of_units, of_unit)
+    out[f"black-box margnet 1, {OF_UNITS}"] = partial(_about, OF_UNITS, of_unit)
     for alone in (False, True):
         for question in domain_inference.QUESTIONS:
             name = f"domain-inference {question} 1{' alone' * alone}"
@@ -121,9 +134,9 @@ def missing(record: dict[str, Any]) -> list[str]:
     ]
 
 
-def _of_units(audit: Callable[[], list[AuditResult]]) -> list[AuditResult]:
-    """Return the results of an audit under a unit, whose parts say so."""
-    return [replace(result, part=f"{result.part}, {OF_UNITS}") for result in audit()]
+def _about(what: str, audit: Callable[[], list[AuditResult]]) -> list[AuditResult]:
+    """Return the results of an audit, whose parts say what it is about."""
+    return [replace(result, part=f"{result.part}, {what}") for result in audit()]
 
 
 @contextmanager

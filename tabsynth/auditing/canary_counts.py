@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from tabsynth.auditing.canaries import (
     WHOLE,
@@ -35,11 +36,13 @@ from tabsynth.privacy.noise.counts import (
     signed_sums,
 )
 from tabsynth.privacy.noise.samplers import Bits, Keystream
+from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers import MargNet
 from tabsynth.synthesizers.linked.estimator import LinkedMargNet
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.measurement import PrivateMarginals, Task
 from tabsynth.synthesizers.method import PlannedSpend
+from tabsynth.synthesizers.mixture import Mixture
 from tabsynth.training.loop import TrainingMonitor
 
 RunRatios = tuple[list[dict[str, float]], list[dict[str, float]]]  # without and with the canary
@@ -121,6 +124,28 @@ class ObservedCounts(NoisyCounts[Any]):
         self._note(account, float(z) / self.bound)
         return released
 
+    def mean_distance(
+        self,
+        account: Account,
+        sets: Sequence[tuple[int, ...]],
+        expected: Sequence[np.ndarray],
+        bits: Bits,
+        groups: Sequence[Groups],
+    ) -> float:
+        """See :meth:`NoisyCounts.mean_distance`. The canary changes the mean by at most the bound."""
+        released = self._inner.mean_distance(account, sets, expected, bits, groups)
+        cells = list(zip(sets, groups, expected, strict=True))
+        without = [_count(self._other_rows, s, g) - of for s, g, of in cells]
+        canary_counts = [_count(self._canary, s, g) for s, g, _ in cells]
+        far = [
+            np.mean(
+                [np.abs(w + there * m).sum() for w, m in zip(without, canary_counts, strict=True)]
+            )
+            for there in (0, 1)
+        ]
+        self._note(account, float((released - far[0]) * np.sign(far[1] - far[0])) / self.bound)
+        return released
+
     def contrasts(
         self,
         account: Account,
@@ -164,9 +189,10 @@ def audit_counts(
     request: AuditRequest,
     *,
     config: MargNetConfig | None = None,
+    target: str | None = None,
     measuring: type[PrivateMarginals] = PrivateMarginals,
 ) -> list[AuditResult]:
-    """Audit all counts of a MargNet fit: one-way counts, scores of pairs and signs of triples if any, and joint counts.
+    """Audit all counts of a MargNet fit: one-way counts, scores of pairs and signs of triples if any, joint counts, and those of a target.
 
     A stage that releases nothing in any run, because the groups of values leave nothing to count, has no result of its own.
 
@@ -175,13 +201,22 @@ def audit_counts(
     request : AuditRequest
         Half of the runs choose the threshold.
     config : MargNetConfig, optional
+    target : str, optional
+        As in :class:`MargNet`. Its tables are compared with those of uniform columns, in place of a fit's: what is known counts alike.
     measuring : type
         The class that measures the counts; tests pass broken ones.
     """
     datasets = request.datasets
     rows, schema, key = len(datasets.without), datasets.schema, secrets.token_bytes(KEY_BYTES)
     encoder = TableEncoder(schema)
-    model = MargNet(schema, epsilon=request.epsilon, delta=request.delta, rows=rows, config=config)
+    model = MargNet(
+        schema,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        rows=rows,
+        config=config,
+        target=target,
+    )
     planned = model.plan(estimate_time=False).spends
     tasks = {"": model.make_method(schema).task}
     tables = [{"": encoder.to_rows(datasets.table(there), key)} for there in (False, True)]
@@ -238,13 +273,22 @@ def _audit_tasks(
             observed = ObservedCounts(marginals.counts, tables[0][name], canary[name])
             marginals.counts = observed
             one_way = marginals.one_way()
-            marginals.joint(one_way, marginals.select(one_way))
+            selection = marginals.select(one_way)
+            marginals.joint(one_way, selection)
+            if tasks[name].targeted:
+                marginals.joint_again(one_way, selection, (), _uniform(request.datasets.schema))
             ratios |= observed.log_ratios
         log_ratios[turn % 2].append({**ratios, WHOLE: sum(ratios.values())})
         request.report(WHITE_BOX, turn + 1, 2 * runs)
     claims = make_claims(planned, request.delta, log_ratios)
     seconds = time.monotonic() - started
     return make_canary_results(request.method, claims, stack(log_ratios, claims), seconds)
+
+
+def _uniform(schema: Schema) -> Mixture:
+    """Return a mixture of one component, in which all values of a column are as frequent."""
+    component = torch.cat([torch.full((size,), 1 / size) for size in schema.sizes])[None]
+    return Mixture(TableEncoder(schema).layout, 1).set(component)
 
 
 def make_claims(

@@ -191,6 +191,18 @@ def test_counts_show_what_the_theory_says() -> None:
     assert scored["scores of pairs"].mu_lower <= scored["scores of pairs"].mu_claimed
 
 
+def test_counts_of_a_target_show_what_the_theory_says() -> None:
+    """The canary moves what pairs leave by nearly the bound, and no release by more than is charged."""
+    datasets = census_neighbouring_datasets(200)
+    request = AuditRequest(method="margnet", epsilon=500.0, runs=150, datasets=datasets)
+    result = by_part(audit_counts(request, target="EDU"))
+    for name in ("departure from the pairs", "joint counts again"):
+        part = result[name]
+        assert part.verdict == NOT_REFUTED and part.mu_claimed is not None
+        assert part.mu_estimate == pytest.approx(part.mu_claimed, abs=0.15 * part.mu_claimed + 0.3)
+        assert part.mu_lower > 0
+
+
 def test_a_stage_that_releases_nothing_has_no_result() -> None:
     """Without a pair of at most 1 cell there is nothing to score, and no triple."""
     config = MargNetConfig(max_cells=1, max_unscored=0)

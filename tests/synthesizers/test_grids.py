@@ -430,6 +430,23 @@ def test_a_first_fit_that_its_time_ends_does_not_end_the_model(
     assert model.certificate()["training"]["stopped"] is None
 
 
+def test_an_interrupt_of_the_first_fit_leaves_what_it_has_learned() -> None:
+    """As the model, with the counts of both: it may go on from there."""
+
+    def press(stage: str, done: int, total: int) -> None:
+        if done == 5:
+            raise KeyboardInterrupt
+
+    model = small()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(classes(related=True), progress=press)
+    before = model.certificate()["training"]
+    assert before["stopped"] == "interrupted" and before["steps"] == 5
+    assert model.model_.measured is not None and model.model_.measured.grids
+    model.refine()
+    assert model.certificate()["training"]["distance"] < before["distance"]
+
+
 def test_a_trial_tells_the_steps_of_both_fits() -> None:
     """A plan takes the most steps for a stage of which a trial tells none."""
     method = small().make_method(SCHEMA)

@@ -49,7 +49,7 @@ from tabsynth.synthesizers.method import (
 )
 from tabsynth.synthesizers.mixture import Box, Mixture, disjoint_boxes
 from tabsynth.tables.counter import RowCounter, check_values
-from tabsynth.training.loop import TIME_LIMIT, TrainingMonitor
+from tabsynth.training.loop import INTERRUPTED, TIME_LIMIT, TrainingMonitor
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +96,13 @@ def margnet(
         # This fit decides what is counted; the model is that of the other one.
         if monitor.stopped == TIME_LIMIT:
             monitor.stopped = None
-        measured = marginals.joint_again(one_way, selection, tables, pairs_alone.mixture())
+        learned, taken = pairs_alone.mixture(), len(pairs_alone.errors)
+        measured = marginals.joint_again(one_way, selection, tables, learned)
+        if monitor.stopped == INTERRUPTED:  # another fit would take no step
+            start = learned.matrix()
+            estimate = MargNetFit(layout, config, measured, rng, device, zeros, start, taken)
+            estimate.errors = pairs_alone.errors
+            return estimate, measured, None
     domain = marginals.task.domain
     prior = None if public is None else with_public(public, domain, measured, config)
     target = measured
