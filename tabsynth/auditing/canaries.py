@@ -52,6 +52,7 @@ from tabsynth.synthesizers.adversarial.critic import DPGANConfig, WGANConfig
 from tabsynth.synthesizers.adversarial.dpgan import VARIANTS
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.method import with_settings
+from tabsynth.training.factors import OneHotRows, inputs_of
 from tabsynth.training.private_step import PrivateStep, StepConfig, poisson_sample
 from tabsynth.training.units import UnitPlaces
 
@@ -107,14 +108,14 @@ class StepObserver:
         def observe_sums(
             step: PrivateStep,
             losses: Any,
-            batch: Tensor,
+            batch: Tensor | OneHotRows,
             keep: Tensor,
             reference: Any,
             _: object,
             units: UnitPlaces | None,
         ) -> list[Tensor]:
             clipped = sums(step, losses, batch, keep, reference, None, units)
-            canary_rows = (batch == self.canary).all(1) & keep
+            canary_rows = (inputs_of(batch) == self.canary).all(1) & keep
             if canary_rows.any():  # the canary was sampled into this batch
                 without = sums(step, losses, batch, keep & ~canary_rows, reference, None, units)
                 part = [a - b for a, b in zip(clipped, without, strict=True)]

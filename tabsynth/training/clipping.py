@@ -22,6 +22,7 @@ from tabsynth.training.factors import (
     Layer,
     Losses,
     NotClosedForm,
+    OneHotRows,
     Trace,
     measure,
 )
@@ -147,7 +148,7 @@ class PerExampleClipper:
     def clipped_sum(
         self,
         losses: Losses,
-        inputs: Tensor,
+        inputs: Tensor | OneHotRows,
         bounds: Tensor | float,
         reference: Sequence[Tensor] | None = None,
         keep: Tensor | None = None,
@@ -160,8 +161,9 @@ class PerExampleClipper:
         ----------
         losses : callable
             ``losses(module, inputs)`` gives one loss a row, shape (batch,).
-        inputs : Tensor, shape (batch, …)
-            May be empty: then the sums are zero.
+        inputs : Tensor, shape (batch, …), or OneHotRows
+            May be empty: then the sums are zero. A layer that takes rows of zeros and ones reads and adds up only what
+            belongs to the ones.
         bounds : float or Tensor of shape (G,)
             C of each group; ``math.inf`` clips nothing.
         reference : list of Tensor, optional
@@ -264,13 +266,14 @@ class PerExampleClipper:
         """Return norms of the per-example gradients by group, shape (batch, G); of public rows only."""
         return self.gradients(losses, inputs).sizes(self, None).norms
 
-    def gradients(self, losses: Losses, inputs: Tensor) -> "FactoredGradients":
+    def gradients(self, losses: Losses, inputs: Tensor | OneHotRows) -> "FactoredGradients":
         """Return the gradients of all rows."""
+        self._looked_up |= isinstance(inputs, OneHotRows)
         factors = self._factors(losses, inputs)
         self.uses = max([self.uses, *(len(f.uses) for f in factors)])
         return FactoredGradients(factors, len(inputs))
 
-    def _factors(self, losses: Losses, inputs: Tensor) -> list[Factors]:
+    def _factors(self, losses: Losses, inputs: Tensor | OneHotRows) -> list[Factors]:
         factors = Trace(self.layers, len(inputs)).factors(losses, self.module, inputs)
         if not self.ascent or not factors:
             return factors

@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding, linear
+from torch.nn.functional import embedding, embedding_bag, linear
 
 from tabsynth.training.sums import chunked_products, chunked_sum
 from tabsynth.training.units import UnitPlaces, take_rows
@@ -41,6 +41,40 @@ def one_a_row(losses: Tensor, batch: int) -> Tensor:
     return losses
 
 
+@dataclass(frozen=True)
+class OneHotRows:
+    """Rows of as many ones each, and zeros.
+
+    Attributes
+    ----------
+    values : Tensor, shape (batch, width)
+    ones : LongTensor, shape (batch, columns)
+        Where each row is 1.
+    """
+
+    values: Tensor
+    ones: Tensor
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.values)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the rows."""
+        return self.values.device
+
+    def split(self, size: int) -> Iterator["OneHotRows"]:
+        """Yield the rows in parts, as :meth:`torch.Tensor.split` has them."""
+        parts = zip(self.values.split(size), self.ones.split(size), strict=True)
+        return (OneHotRows(values, ones) for values, ones in parts)
+
+
+def inputs_of(rows: Tensor | OneHotRows) -> Tensor:
+    """Return the network inputs of rows."""
+    return rows.values if isinstance(rows, OneHotRows) else rows
+
+
 class NotClosedForm(TypeError):
     """A network or a loss whose per-example gradients have no short factors."""
 
@@ -50,12 +84,14 @@ class Use:
     """One use of a weight: row i adds ``left[i] ⊗ right[i]`` to its gradient.
 
     ``left`` has shape (batch, out). ``right`` has shape (batch, in), or holds the row's category
-    number, shape (batch,), for an embedding. ``bias``: whether the bias was added.
+    number, shape (batch,), for an embedding. ``bias``: whether the bias was added. ``ones``: where
+    ``right`` is 1, if it is 0 everywhere else.
     """
 
     left: Tensor
     right: Tensor
     bias: bool
+    ones: Tensor | None = None
 
     def dot(self, other: "Use") -> Tensor:
         """Return inner products of the two outer products, shape (batch,); infinite where one is not finite."""
@@ -163,6 +199,12 @@ class Factors:
         return (sum(self.layer.weight.shape) + 8 + len(self.uses) ** 2) * 2.0**-52
 
     @property
+    def _terms(self) -> int:
+        """The most terms of a sum in the working precision, in an inner product with a direction of the weight."""
+        ones = (use.ones.shape[1] for use in self.uses if use.ones is not None)
+        return max(len(self.layer.weight), *ones, 0)
+
+    @property
     def _vanishing(self) -> float:
         """The most that a sum of products in the working precision loses because they are below its smallest number."""
         return sum(self.layer.weight.shape) * 2.0**-110
@@ -189,11 +231,12 @@ class Factors:
         total = (
             self.weight_squares - 2 * self._weight_dots(weight) + reference_norm.square()
         ).clamp_min(0)
-        # lₖW is an inner product of ``out`` terms in the working precision, and its products with rₖ are
-        # rounded to it; numbers below 2⁻¹²⁶ may be lost altogether. All else is in float64.
+        # lₖW is an inner product of ``out`` terms in the working precision, or Wrₖ a sum over the ones of rₖ, and the
+        # products with the other factor are rounded to it; numbers below 2⁻¹²⁶ may be lost altogether. All else is in
+        # float64.
         unit = torch.finfo(weight.dtype).eps
         lengths = sum(right for _, right in self.norms)
-        hidden = (len(weight) + 4) * unit * reference_norm * self.size + self._vanishing * (
+        hidden = (self._terms + 4) * unit * reference_norm * self.size + self._vanishing * (
             lengths + 1
         )
         out = {
@@ -251,7 +294,7 @@ class Factors:
             )
             reference_norm = reference_norm * count
             lost = self._vanishing * count * (rights + count)
-            hidden = hidden + (len(r) + 4) * eps * reference_norm * size + lost
+            hidden = hidden + (self._terms + 4) * eps * reference_norm * size + lost
             total = (
                 total
                 - 2 * count * units.total(self._weight_dots(r), parts)
@@ -318,12 +361,14 @@ class Factors:
     ) -> list[Tensor]:
         """Return the sum over the rows of leftᵢ ⊗ rightᵢ for each use of the weight.
 
-        An embedding's sum is taken in ``dtype``; that of a linear layer is what ``product`` returns.
+        The sum of an embedding, or over ones, is taken in ``dtype``; any other is what ``product`` returns.
         """
         weight = self.layer.weight.detach()
         return [
             torch.zeros_like(weight, dtype=dtype).index_add_(0, use.right, left.to(dtype))
             if use.right.dim() == 1
+            else _add_at(use.ones, left.to(dtype), weight.shape[1])
+            if use.ones is not None
             else product(left, use.right)
             for use, left in zip(self.uses, lefts, strict=True)
         ]
@@ -394,22 +439,48 @@ def _dot(use: Use, weight: Tensor) -> Tensor:
     """Return inner products of a use with a reference of its weight, shape (batch,)."""
     if use.right.dim() == 1:
         return _inner(use.left, weight[use.right])
+    if use.ones is not None:
+        return _inner(use.left, _sum_at(use.ones, weight))
     return _inner(use.left @ weight, use.right)
+
+
+def _sum_at(ones: Tensor, weight: Tensor) -> Tensor:
+    """Return Wa of rows a that are 1 at some inputs and 0 elsewhere, shape (batch, out)."""
+    return embedding_bag(ones, weight.T.contiguous(), mode="sum")
+
+
+def _add_at(ones: Tensor, left: Tensor, inputs: int) -> Tensor:
+    """Return Σᵢ leftᵢ ⊗ aᵢ of such rows, row by row for one place of a 1 after the other; shape (out, inputs)."""
+    total = left.new_zeros(inputs, left.shape[1])
+    for at in ones.unbind(1):
+        total.index_add_(0, at, left)
+    return total.T
 
 
 class _Linear(torch.autograd.Function):
     """z = Wa + b with W held fixed, and a record of every backward pass that is itself differentiated.
 
+    ``ones``: where the inputs are 1, if they are 0 everywhere else.
     ``moves``: pairs (d, a) of another pass; row i sees W + sᵢ Σ dᵢ ⊗ [aᵢ; 1] in place of W.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, inputs: Tensor, layer: nn.Linear, trace: "Trace", *moves: Tensor
+        ctx: Any,
+        inputs: Tensor,
+        ones: Tensor | None,
+        layer: nn.Linear,
+        trace: "Trace",
+        *moves: Tensor,
     ) -> Tensor:
         ctx.layer, ctx.trace = layer, trace
         ctx.save_for_backward(*moves)
-        out = linear(inputs, layer.weight, layer.bias)
+        if ones is None:
+            out = linear(inputs, layer.weight, layer.bias)
+        else:
+            out = _sum_at(ones, layer.weight)
+            if layer.bias is not None:
+                out += layer.bias
         for (left, right), biased in zip(_pairs(moves), trace.moves_bias(layer), strict=True):
             along = (right * inputs).sum(1, keepdim=True)
             out.addcmul_(left, trace.step * (along + 1 if biased else along))
@@ -429,7 +500,7 @@ class _Linear(torch.autograd.Function):
             probe = torch.zeros_like(out).requires_grad_()
             ctx.trace.backward_uses.append((ctx.layer, v, probe))
             out = out + probe
-        return (out, *([None] * (2 + len(moves))))
+        return (out, *([None] * (3 + len(moves))))
 
 
 def _not_again(_: Tensor) -> None:
@@ -464,9 +535,10 @@ class Trace:
         step: Tensor | None = None,
     ) -> None:
         self.layers, self.batch = layers, batch
+        self.one_hot: OneHotRows | None = None
         self.moves = moves or {}
         self.step = torch.zeros(batch, 1) if step is None else step[:, None]
-        self.forward_uses: list[tuple[Layer, Tensor, Tensor, int]] = []
+        self.forward_uses: list[tuple[Layer, Tensor, Tensor | None, Tensor, int]] = []
         self.backward_uses: list[tuple[Layer, Tensor, Tensor]] = []
 
     def moves_bias(self, layer: Layer) -> list[bool]:
@@ -484,10 +556,13 @@ class Trace:
             for layer in self.layers:
                 layer.__dict__.pop("forward", None)
 
-    def factors(self, losses: Losses, module: nn.Module, inputs: Tensor) -> list[Factors]:
+    def factors(
+        self, losses: Losses, module: nn.Module, inputs: Tensor | OneHotRows
+    ) -> list[Factors]:
         """Return the factors of each row's gradient of its loss, a :class:`Factors` a layer that is used."""
+        self.one_hot = inputs if isinstance(inputs, OneHotRows) else None
         try:
-            return self._found(losses, module, inputs)
+            return self._found(losses, module, inputs_of(inputs))
         finally:
             # The graph knows the trace: without this the two keep each other alive for ever.
             self.forward_uses.clear()
@@ -496,9 +571,9 @@ class Trace:
     def _found(self, losses: Losses, module: nn.Module, inputs: Tensor) -> list[Factors]:
         with self._watching():
             total = one_a_row(losses(module, inputs), self.batch).sum()
-        outputs = [out for _, _, out, _ in self.forward_uses]
+        outputs = [use[3] for use in self.forward_uses]
         probes = [probe for _, _, probe in self.backward_uses]
-        if any(out._version != version for _, _, out, version in self.forward_uses):
+        if any(out._version != version for *_, out, version in self.forward_uses):
             raise NotClosedForm("a layer's output was changed in place")
         if not total.requires_grad:
             return []
@@ -507,9 +582,9 @@ class Trace:
         if any(grad is not None for grad in grads[len(outputs) + len(probes) :]):
             raise NotClosedForm("a layer's weights are used outside of it")
         uses: dict[Layer, list[Use]] = {}
-        for (layer, right, _, _), left in zip(self.forward_uses, grads, strict=False):
+        for (layer, right, ones, *_), left in zip(self.forward_uses, grads, strict=False):
             if left is not None:
-                parts = [Use(left, right, getattr(layer, "bias", None) is not None)]
+                parts = [Use(left, right, getattr(layer, "bias", None) is not None, ones)]
                 if isinstance(layer, nn.Embedding):
                     parts = _lookups(left, right)
                 uses.setdefault(layer, []).extend(parts)
@@ -524,11 +599,14 @@ class Trace:
             raise NotClosedForm("a linear layer sees other than one vector a row")
         moves = [t for use in self.moves.get(layer, ()) for t in (use.left, use.right)]
         right = inputs.detach()
+        ones = None
+        if self.one_hot is not None and inputs is self.one_hot.values:
+            ones = self.one_hot.ones
         if not inputs.requires_grad:  # else what comes out would have no history of its own
             inputs = inputs.detach().requires_grad_()
-        out = _Linear.apply(inputs, layer, self, *moves)
+        out = _Linear.apply(inputs, ones, layer, self, *moves)
         assert isinstance(out, Tensor)
-        return self._note(layer, right, out)
+        return self._note(layer, right, out, ones)
 
     def _embedding(self, layer: nn.Embedding, inputs: Tensor) -> Tensor:
         if inputs.dim() not in (1, 2) or len(inputs) != self.batch:
@@ -540,9 +618,9 @@ class Trace:
             out = out + same * (left if inputs.dim() == 1 else left[:, None])
         return self._note(layer, inputs, out)
 
-    def _note(self, layer: Layer, right: Tensor, out: Tensor) -> Tensor:
+    def _note(self, layer: Layer, right: Tensor, out: Tensor, ones: Tensor | None = None) -> Tensor:
         if out.requires_grad:  # else a constant: nothing of it goes back to the weights
-            self.forward_uses.append((layer, right, out, out._version))
+            self.forward_uses.append((layer, right, ones, out, out._version))
         return out
 
 

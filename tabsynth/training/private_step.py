@@ -25,7 +25,7 @@ from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact, recorde
 from tabsynth.privacy.noise.samplers import Bits, uniform
 from tabsynth.training.checkpoint import StateDict
 from tabsynth.training.clipping import Bounds, Clipping, PerExampleClipper, move_parameters
-from tabsynth.training.factors import Losses
+from tabsynth.training.factors import Losses, OneHotRows
 from tabsynth.training.sums import PARTS, TensorNoise, Total
 from tabsynth.training.units import UnitPlaces, UnitRows
 
@@ -124,6 +124,19 @@ class CodedInputs:
         if self.blank is not None:
             out[..., self.blank] = 0
         return out
+
+    def batch(self, rows: Tensor) -> Tensor | OneHotRows:
+        """Return the inputs of rows by their numbers, with where their ones are if all codes are one-hot."""
+        if (
+            self.device.type != "cpu"
+            or self.blank is not None
+            or any(block.head != "softmax" for block in self.layout.blocks)
+        ):
+            return self[rows]
+        starts = torch.tensor([block.start for block in self.layout.blocks])
+        ones = self.codes[rows].long() + starts
+        values = torch.zeros(len(ones), self.layout.width, dtype=self.dtype)
+        return OneHotRows(values.scatter_(1, ones, 1.0), ones)
 
     def split(self, size: int) -> Iterator[Tensor]:
         """Yield the inputs of all rows in parts, as :meth:`torch.Tensor.split` has them."""
@@ -661,7 +674,7 @@ class PrivateStep:
         if self._in_place(rows) and len(layout) == self.places.room:
             gradient = self._replay(terms, rows, parts, layout)
         else:
-            of_batch = None if parts is None else _laid_out(parts, layout)[0]
+            of_batch = None if parts is None else _at_places(parts, layout)
             gradient = self._step(terms, *_laid_out(rows, layout), of_batch)
         self._set(gradient)
 
@@ -672,7 +685,7 @@ class PrivateStep:
     def _step(
         self,
         terms: Terms,
-        batch: Tensor,
+        batch: Tensor | OneHotRows,
         keep: Tensor,
         parts: Tensor | None = None,
         units: UnitPlaces | None = None,
@@ -708,7 +721,7 @@ class PrivateStep:
         batch, keep = _laid_out(codes_of(rows.inputs), layout)
         parts = parts_of(rows.inputs)
         if parts is not None:
-            parts, _ = _laid_out(parts, layout)
+            parts = _at_places(parts, layout)
         return self._step(terms, batch, keep, parts, units.to(batch.device))
 
     def _layout_of_units(self, rows: UnitRows) -> tuple[Tensor, UnitPlaces]:
@@ -779,7 +792,7 @@ class PrivateStep:
     def clipped_sums(
         self,
         losses: Losses,
-        batch: Tensor,
+        batch: Tensor | OneHotRows,
         keep: Tensor,
         reference: list[Tensor] | None,
         parts: Tensor | None = None,
@@ -842,11 +855,17 @@ class PrivateStep:
             self._previous = [previous[str(i)].to(p.detach(), copy=True) for i, p in parameters]
 
 
-def _laid_out(rows: Tensor | CodedInputs, layout: Tensor) -> tuple[Tensor, Tensor]:
+def _laid_out(rows: Tensor | CodedInputs, layout: Tensor) -> tuple[Tensor | OneHotRows, Tensor]:
     """Return the rows at their places, any row where it is blank, and which places are taken."""
     keep = (layout >= 0).to(rows.device, non_blocking=True)
+    if isinstance(rows, CodedInputs) and len(rows):
+        return rows.batch(layout.clamp_min(0).to(rows.device, non_blocking=True)), keep
+    return _at_places(rows, layout), keep
+
+
+def _at_places(rows: Tensor | CodedInputs, layout: Tensor) -> Tensor:
+    """Return the rows at their places, any row where it is blank."""
     if len(rows) == 0:
         shape = len(layout), *rows.shape[1:]
-        return torch.zeros(shape, dtype=rows.dtype, device=rows.device), keep
-    places = layout.clamp_min(0).to(rows.device, non_blocking=True)
-    return rows[places], keep
+        return torch.zeros(shape, dtype=rows.dtype, device=rows.device)
+    return rows[layout.clamp_min(0).to(rows.device, non_blocking=True)]
