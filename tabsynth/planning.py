@@ -132,6 +132,10 @@ def plan(
     one_of("method", method, tuple(METHODS))
     _check_schema(method, schema)
     model: Any = METHODS[method]
+    if schema is None and parameters.get("time_budget") is not None:
+        raise InputError(
+            "time_budget= needs the columns, on which the speed depends; give the table's schema (schema=)."
+        )
     arguments: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rows": rows, **parameters}
     names = model.parameter_names()
     for name in arguments:

@@ -67,7 +67,8 @@ def fit(
     _check_source(request, engine)
     parameters: dict[str, Any] = {"epsilon": request.epsilon, "delta": request.delta}
     parameters |= {"device": running.device, "random_state": running.seed, "rows": request.rows}
-    parameters |= {"time_limit": request.time_limit and seconds(request.time_limit)}
+    parameters |= {"time_limit": seconds(request.time_limit, "--time-limit")}
+    own = {"time_budget": seconds(request.time_budget, "--time-budget")}
     parameters |= {"accept_drafted_domain": columns.accept_drafted_domain}
     synthesizer: Any
     read: Callable[[], Any]
@@ -75,14 +76,14 @@ def fit(
         refused = {"schema": request.schema, "save_schema": request.save_schema, **asdict(survey)}
         refused |= {"null": columns.null, "tables": columns.tables}
         refused |= {"no_relations": columns.no_relations or None}
-        refuse({**refused, **asdict(settings), **asdict(prior)}, "Linked tables")
+        refuse({**refused, **asdict(settings), **asdict(prior), **own}, "Linked tables")
         synthesizer, read = _linked_fit(request.table, columns.linked, parameters, reading)
     else:
         facts = load_schema(request.schema)
         _check_columns(request, columns, survey, reading)
         arguments = parameters | arguments_of(
             request.method,
-            typed_options({"tables": _parse_tables(columns.tables), **asdict(prior)}),
+            typed_options({"tables": _parse_tables(columns.tables), **asdict(prior), **own}),
             settings.read(),
         )
         arguments |= _read_prior(prior, facts, reading)
@@ -224,12 +225,14 @@ def _parse_tables(texts: Collection[str] | None) -> list[list[str]] | None:
     return [[column.strip() for column in text.split(",")] for text in texts or ()] or None
 
 
-def seconds(text: str) -> float:
-    """Parse ``90``, ``90s``, ``10m`` or ``2h`` as seconds."""
+def seconds(text: str | None, option: str) -> float | None:
+    """Parse ``90``, ``90s``, ``10m`` or ``2h`` of an option, if it was typed, as seconds."""
+    if text is None:
+        return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
     value = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else 0.0
     if value <= 0:
-        raise InputError(f"Expected --time-limit like 90s, 10m or 2h, got {text!r}.")
+        raise InputError(f"Expected {option} like 90s, 10m or 2h, got {text!r}.")
     return value
 
 
@@ -285,7 +288,7 @@ def fit_and_print(
     if synthesizer.population_ is not None:
         say(f"Population: {population_text(synthesizer)}.")
     if stopped := synthesizer.model_.stopped_text(refine_command(out)):
-        say(stopped)
+        say(as_typed(stopped))
     say(certificate["statement"])
     if ledger is not None:
         say(ledger_status(ledger))
@@ -342,6 +345,7 @@ OPTIONS = {
     "public": "--public",
     "public_source": "--public-source",
     "tables": "--table",
+    "time_budget": "--time-budget",
 }
 
 

@@ -36,6 +36,10 @@ SIGNATURE, MEASURED = "Signature", "What is measured"
 
 EPSILON = "ε of the privacy budget, above 0; smaller is more private."
 DELTA = "δ of (ε, δ)-differential privacy, between 0 and 1; choose it well below 1/rows."
+TIME_BUDGET = (
+    "For dp-wgan and dp-gan: take as many private steps as training can take in this time, e.g. 60s or 10m, at most those of"
+    " the settings, and plan the noise for them. Their speed is measured on made-up rows. Default: the steps of the settings."
+)
 Seed = Annotated[
     int | None,
     typer.Option(
@@ -179,6 +183,7 @@ class FitRequest:
     time_limit: str | None = option(
         "Stop training after this time, e.g. 90s, 10m or 2h. Default: no limit."
     )
+    time_budget: str | None = option(TIME_BUDGET)
     ledger: Ledger = None
 
 
@@ -274,6 +279,7 @@ class PlanRequest:
     schema: Path | None = option(
         "The schema of the table, a JSON file. Required for margnet and for --table."
     )
+    time_budget: str | None = option(f"{TIME_BUDGET} Needs --schema.")
     columns: int | None = option(
         "In place of --schema: the number of columns. Show how many of them a fit without a schema can be expected to keep."
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tabsynth._validate import integer, quote
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import as_typed, cli_command, say, say_table
-from tabsynth.cli.fit import arguments_of, check_method
+from tabsynth.cli.fit import arguments_of, check_method, seconds
 from tabsynth.cli.options import (
     PlanDesign,
     PlanRequest,
@@ -42,17 +42,17 @@ def plan(request: PlanRequest, design: PlanDesign, settings: Settings) -> None:
     --max-advantage in place of --epsilon, show the ε that keeps the advantage of every attacker below a bound.
     """
     facts = load_schema(request.schema)
-    parameters = settings.read()
+    parameters, typed = settings.read(), {**asdict(settings), "time_budget": request.time_budget}
     if request.max_advantage is not None:
         refused: dict[str, Any] = {"epsilon": request.epsilon, "prior": request.prior}
         refused |= {"columns": request.columns}
-        refused |= {**asdict(design), "table": request.table, **asdict(settings)}
+        refused |= {**asdict(design), "table": request.table, **typed}
         return print_advantage(request, facts, refused)
     check_prior(request.prior)
     if request.epsilon is None:
         raise InputError("A plan needs --epsilon, or --max-advantage; give it.")
     if request.columns is not None:
-        refused = {**asdict(design), **asdict(settings), "prior": request.prior}
+        refused = {**asdict(design), **typed, "prior": request.prior}
         refused |= {"table": request.table, "schema": request.schema}
         refuse(refused, "A plan of a draft (--columns)", ("rows", "epsilon", "delta", "json"))
         from tabsynth.planning import plan_draft
@@ -60,7 +60,7 @@ def plan(request: PlanRequest, design: PlanDesign, settings: Settings) -> None:
         planned = plan_draft(columns=request.columns, **_budget(request))
         return say(json.dumps(asdict(planned))) if request.as_json else print_draft(planned)
     if request.table:
-        refused = {**asdict(design), **asdict(settings)}
+        refused = {**asdict(design), **typed}
         return print_tables(request, facts, refused)
     if design.bounds is None and (design.unit is not None or design.rows_per_unit is not None):
         raise InputError(
@@ -83,7 +83,8 @@ def print_plan(request: PlanRequest, schema: "Schema | None", settings: Mapping[
 
     method, budget, prior = request.method, _budget(request), request.prior
     check_method(method)
-    parameters = arguments_of(method, {}, settings, complete=False)
+    own = typed_options({"time_budget": seconds(request.time_budget, "--time-budget")})
+    parameters = arguments_of(method, own, settings, complete=False)
     labels = plan_labels(**budget) if METHODS[method].votes else None
     fit_plan = plan(method, **budget, schema=schema, **parameters)
     errors = () if schema is None else column_errors(fit_plan, schema, request.rows)

@@ -42,7 +42,7 @@ def refine(
     from tabsynth.synthesizers import load
 
     target = model if out is None else out
-    limit = None if time_limit is None else seconds(time_limit)
+    limit = seconds(time_limit, "--time-limit")
     synthesizer = load(model)
     check_output(target, overwrite=outputs.overwrite)
     warnings.simplefilter("ignore", ConvergenceWarning)  # it is printed

@@ -518,6 +518,8 @@ class Method(ABC):
         The declared number of rows.
     device : torch.device
     accept_drafted_domain : bool
+    time_budget : float or None
+        The seconds from which the number of private steps follows; see :meth:`with_steps`.
     """
 
     composition: ClassVar[str] = RENYI  # of a draft and the fit that made it
@@ -531,6 +533,7 @@ class Method(ABC):
     rows: int | None
     device: torch.device
     accept_drafted_domain: bool
+    time_budget: float | None = None
 
     # Parameters.
 
@@ -551,6 +554,10 @@ class Method(ABC):
     def free_steps(self) -> dict[str, int]:
         """Return the number of steps of each stage that reads no private row."""
         return {}
+
+    def with_steps(self, steps: int) -> Self:
+        """Return the method with other private steps, as a time budget allows; ``steps`` are those of the last stage."""
+        return self
 
     def notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
         """Return warnings about a plan, to be read before the fit."""

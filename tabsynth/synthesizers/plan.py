@@ -4,12 +4,15 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from tabsynth._random import Randomness
+from tabsynth._threads import limit_threads
 from tabsynth.design import NO_DESIGN
 from tabsynth.encoding.rows import PrivateRows, Rows, codes_of
+from tabsynth.methods import CRITIC
 from tabsynth.privacy.accounting.calibration import UNSPENT
 from tabsynth.privacy.certificate.certificate import condition, unchanged_facts, unchanged_of
 from tabsynth.privacy.ledger.ledger import Account, Ledger
@@ -20,6 +23,7 @@ from tabsynth.training.loop import TrainingMonitor
 WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3  # past them a plan warns
 SHORT = 60.0  # seconds: under a shorter time limit no time is spent on an estimate
 TRIAL_STEPS = 11
+LEAST_STEPS = 25  # of a time budget, however short it is
 TRIAL_ROWS = 100_000
 # Of made-up rows: how unequal values are, and how far columns depend on each other. With these the steps of a fit
 # take about as long as on the tables of reports/tables, where uniform rows take up to ten times as long.
@@ -105,11 +109,13 @@ def complete_plan(
 ) -> Plan:
     """Return the plan of a fit: its cost on top of what was spent earlier, and what else to know.
 
-    The time is estimated for ``method.rows``, or for a nominal number of rows, unless the limit is short.
+    The time is estimated for ``method.rows``, or for a nominal number of rows, unless the limit is short or steps follow from
+    a time budget.
     """
     seconds = None
     of_table = isinstance(method.schema, Schema)
-    if estimate_time and of_table and (time_limit is None or time_limit >= SHORT):
+    long = method.time_budget is None and (time_limit is None or time_limit >= SHORT)
+    if estimate_time and of_table and long:
         seconds = estimate_seconds(method, spends, method.rows or NOMINAL_ROWS)
     ledger = planned_ledger(spends, earlier)
     return Plan(
@@ -199,8 +205,40 @@ def made_up_rows(sizes: Sequence[int], rows: int, rng: np.random.Generator) -> n
     return np.stack(columns, axis=1)
 
 
+class Speed(NamedTuple):
+    """The seconds that a fit takes here, as measured on made-up rows: for its steps, and for all else."""
+
+    steps: float
+    other: float
+
+
 def estimate_seconds(method: Method, spends: Sequence[PlannedSpend], rows: int) -> float:
-    """Estimate the seconds that a fit of ``rows`` rows will take here. No private row is touched.
+    """Estimate the seconds that a fit of ``rows`` rows will take here. No private row is touched."""
+    return sum(measure_speed(method, spends, rows))
+
+
+def steps_in_time(method: Method, spends: Sequence[PlannedSpend]) -> int:
+    """Return how many of the critic's steps the time budget of a method allows, by its speed on made-up rows.
+
+    They are at most those of the plan, and at least :data:`LEAST_STEPS`; other stages get as many times fewer. No private row is touched: the number follows from the schema, the declared or a
+    nominal number of rows, and the speed of the machine.
+
+    Parameters
+    ----------
+    method : TableMethod
+    spends : sequence of PlannedSpend
+        Its plan without a time budget.
+    """
+    assert method.time_budget is not None
+    steps = next(s.count for s in spends if s.purpose == CRITIC)
+    speed = measure_speed(method, spends, method.rows or NOMINAL_ROWS)
+    share = (method.time_budget - speed.other) / max(speed.steps, 1e-9)
+    return min(steps, max(LEAST_STEPS, math.floor(steps * share)))
+
+
+@limit_threads()
+def measure_speed(method: Method, spends: Sequence[PlannedSpend], rows: int) -> Speed:
+    """Measure the speed of a fit of ``rows`` rows in a trial of a few steps on made-up rows. No private row is touched.
 
     Parameters
     ----------
@@ -223,16 +261,17 @@ def estimate_seconds(method: Method, spends: Sequence[PlannedSpend], rows: int) 
     ledger = Ledger(math.inf, method.delta)
     trial = method.train(index, few, ledger, Randomness(0), monitor)
     private, public = time.monotonic() - started, 0.0
-    charged = {s.purpose: s.count for s in spends}
+    charged, of_private, of_public = {s.purpose: s.count for s in spends}, 0.0, 0.0
     for stage, steps in {**charged, **method.free_steps(), **trial.likely_steps}.items():
         stamps = times.get(stage, [])
         if len(stamps) >= TRIAL_STEPS:
             # The first steps warm up (imports, allocators): they say nothing of the others.
             each = (stamps[-1] - stamps[2]) / (len(stamps) - 3)
-            remaining = (steps - TRIAL_STEPS) * each
             if stage in charged:
-                private += remaining
+                private, of_private = private - TRIAL_STEPS * each, of_private + steps * each
             else:  # such steps read no rows
                 tried = stamps[-1] - stamps[0]
-                private, public = private - tried, public + tried + remaining
-    return private * rows / made_up + public
+                private, public = private - tried, public + tried - TRIAL_STEPS * each
+                of_public += steps * each
+    scale = rows / made_up
+    return Speed(of_private * scale + of_public, private * scale + public)

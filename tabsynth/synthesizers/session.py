@@ -4,7 +4,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, is_dataclass, replace
 from functools import partial
@@ -33,6 +33,7 @@ from tabsynth.drafting.private_schema import (
 from tabsynth.drafting.suggestions import find_relations
 from tabsynth.encoding.rows import key_of
 from tabsynth.errors import BudgetError, FileFormatError, InputError
+from tabsynth.methods import CRITIC
 from tabsynth.privacy.accounting.accountants import RENYI, Spend, epsilon_of
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian, mechanism_from
 from tabsynth.privacy.certificate.certificate import (
@@ -61,7 +62,7 @@ from tabsynth.synthesizers.method import (
     json_default,
     read_model,
 )
-from tabsynth.synthesizers.plan import Plan, complete_plan
+from tabsynth.synthesizers.plan import Plan, complete_plan, steps_in_time
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.frames import TableKind, to_pandas
 from tabsynth.training.checkpoint import INDEX, Checkpoint, LostRelease, read_index
@@ -91,6 +92,7 @@ class Estimator(Protocol):
     delta: float
     rows: int | None
     time_limit: float | None
+    planned_steps_: tuple[str, int]
     accept_drafted_domain: bool
     draft_options: Mapping[str, Any] | None
     random_state: int | None
@@ -122,8 +124,12 @@ class FitSession:
         Given, read from a file or a dict, or drafted on the ledger.
     method : Method or None
         The method for that schema.
+    declared : Method or None
+        The same before the steps of a time budget are known.
     spends : list of PlannedSpend
         The plan.
+    steps : int or None
+        The number of private steps that follows from a time budget, once it is known.
     interrupted : bool
         Whether a person ended the training.
     """
@@ -142,7 +148,9 @@ class FitSession:
         self.earlier: Ledger | None = getattr(estimator, "ledger_", None)
         self.schema = None if estimator.schema is None else read_schema(estimator.schema)
         self.release_charged = self._find_release()
+        self.declared: Method | None = None
         self.method: Method | None = None
+        self.steps: int | None = None
         self.ledger = Ledger(math.inf, 0.5)  # until a budget is checked
         self.charged: Ledger | None = None  # where something was charged, or may have been
         self.spends: list[PlannedSpend] = []
@@ -198,12 +206,13 @@ class FitSession:
     @limit_threads()
     def plan(self, *, estimate_time: bool) -> Plan:
         """Return the privacy cost of a fit, before a private row is read."""
-        method = self._make_method()
+        self._make_method()
         self._plan(self._ledger_after(self._earlier_spends()))
-        return self._complete_plan(method, estimate_time)
+        return self._complete_plan(estimate_time)
 
-    def _complete_plan(self, method: Method, estimate_time: bool) -> Plan:
-        limit = self.estimator.time_limit
+    def _complete_plan(self, estimate_time: bool) -> Plan:
+        method, limit = self.method, self.estimator.time_limit
+        assert method is not None
         return complete_plan(
             method, self.spends, self.ledger, time_limit=limit, estimate_time=estimate_time
         )
@@ -221,7 +230,7 @@ class FitSession:
                     f"draft_options has {name}={quote(value)}, and the schema {name}={quote(declared[name])}; declare it in"
                     " the schema."
                 )
-        self.method = self.estimator.make_method(schema)
+        self.declared = self.method = self.estimator.make_method(schema)
         self.method.check()
         return self.method
 
@@ -246,7 +255,7 @@ class FitSession:
         method, verbose = self.method, self.estimator.verbose
         assert method is not None
         if verbose or logger.isEnabledFor(logging.INFO):
-            plan = self._complete_plan(method, verbose)
+            plan = self._complete_plan(verbose)
             logger.info("%s", plan)
             if verbose:
                 console = Console(stderr=True)
@@ -567,14 +576,36 @@ class FitSession:
             self._plan(self.ledger)
         else:
             self.spends = [_spend_from(item) for item in checkpoint.plan]
+            self._plan_steps(self.spends)
             self._check_project()
         checkpoint.begin([_spend_item(s) for s in self.spends], seeded=self.is_seeded)
 
     def _plan(self, ledger: Ledger) -> None:
         assert self.method is not None
         self.ledger = ledger
+        self._plan_steps()
         self.spends = self.method.plan(ledger)
         self._check_project()
+
+    def _plan_steps(self, planned: Sequence[PlannedSpend] = ()) -> None:
+        """Give the method the private steps of its time budget, if it has one: those of an earlier plan, or as measured.
+
+        They are measured once for an estimator, so that its plan is that of its fit.
+        """
+        declared, steps = self.declared, self.steps
+        assert declared is not None
+        if declared.time_budget is None:
+            return
+        if steps is None:
+            steps = next((s.count for s in planned if s.purpose == CRITIC), None)
+        if steps is None:
+            fit = json.dumps([self._binding(), str(declared.device)])
+            before = getattr(self.estimator, "planned_steps_", None)
+            if before is None or before[0] != fit:
+                before = fit, steps_in_time(declared, declared.plan(self.ledger))
+                self.estimator.planned_steps_ = before
+            steps = before[1]
+        self.steps, self.method = steps, declared.with_steps(steps)
 
     def _check_project(self) -> None:
         """Refuse a plan that would pass the project's limit, before anything of it is read."""
@@ -611,7 +642,8 @@ class FitSession:
             other_values = {name: value for name, value in parameters.items() if name in unnamed}
             facts |= {"schema": DRAFTED, "parameters": other_values}
         else:
-            facts |= self.method.binding()
+            assert self.declared is not None
+            facts |= self.declared.binding()
         return dict(json.loads(json.dumps(facts, default=_bound_value)))
 
     # The certificate.

@@ -302,6 +302,8 @@ def test_what_cannot_be_replayed_is_refused() -> None:
     for changes in ({"epsilon": float("inf")}, {"time_limit": 5.0}):
         with pytest.raises(InputError, match="replay needs"):
             replay(of(MargNet, "margnet").set_params(**changes), *pair())
+    with pytest.raises(InputError, match="replay needs"):
+        replay(of(DPWGAN, "dp-wgan").set_params(time_budget=5.0), *pair())
     assert not hasattr(model, "model_")
 
 

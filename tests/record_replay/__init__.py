@@ -56,8 +56,10 @@ def replay(
     InputError
         If the fit has no finite epsilon or has a time limit, or cannot use ``table``.
     """
-    if math.isinf(model.epsilon) or model.time_limit is not None:
-        raise InputError("A replay needs a finite epsilon and no time_limit; change the model.")
+    if math.isinf(model.epsilon) or model.time_limit or getattr(model, "time_budget", None):
+        raise InputError(
+            "A replay needs a finite epsilon, no time_limit and no time_budget; change the model."
+        )
     randomness = None  # a counter has no records, and the method that takes it draws no batches
     if not isinstance(table, dict):
         table, neighbour = as_counter(table), as_counter(neighbour)

@@ -159,7 +159,7 @@ def test_python_says_that_a_time_limit_ended_a_fit() -> None:
     with pytest.warns(ConvergenceWarning) as said:
         model.refine(time_limit=NO_TIME)
     assert said[0].filename == __file__
-    with pytest.warns(ConvergenceWarning, match=r"^Stopped early: time limit\.$"):
+    with pytest.warns(ConvergenceWarning, match=r"^Stopped early: time limit\. 0 of 8 steps"):
         small(time_limit=NO_TIME).fit(frame())
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)

@@ -67,6 +67,10 @@ VARIANTS: dict[str, DPGANConfig] = {
     "advanced": ADVANCED,
     "ganobfuscator": with_settings(ADVANCED, clipping__grouping="flat"),
 }
+WARNING_OF_BASIC = (
+    "note: variant basic serves comparisons with its paper; on a census table at epsilon = 1 its rows were worse than independent"
+    " columns (tvd2 0.237 and 0.174)"
+)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -89,7 +93,7 @@ class DPGAN(Synthesizer):
     public, public_source : optional
         A public table, as in :class:`tabsynth.DPWGAN`.
     step_rule : {None, "dp-sgd", "dp-sat", "bam"}
-    network_encoding, rows, time_limit, accept_drafted_domain, draft_options, random_state, device, verbose
+    network_encoding, rows, time_limit, time_budget, accept_drafted_domain, draft_options, random_state, device, verbose
         As in :class:`tabsynth.DPWGAN`.
     config, autoencoder_config : optional
         In place of the variant's.
@@ -109,6 +113,7 @@ class DPGAN(Synthesizer):
     step_rule: str | None = None
     config: DPGANConfig | None = None
     autoencoder_config: AutoencoderConfig | None = None
+    time_budget: float | None = None
 
     def make_method(self, schema: Schema | LinkedSchema) -> NetworksMethod:
         """Make the method for a schema."""
@@ -121,10 +126,11 @@ class DPGAN(Synthesizer):
         return make_networks(
             self,
             schema,
-            CriticLearning(config=config),
+            CriticLearning(config=config, warnings=(WARNING_OF_BASIC,) * (self.variant == "basic")),
             with_rule(coder, self.step_rule),
             network_encoding=self.network_encoding,
             starts_from_counts=config.start_from_counts,
+            time_budget=self.time_budget,
             choices={"variant": self.variant},
         )
 

@@ -3,9 +3,9 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import pandas as pd
@@ -13,11 +13,11 @@ import torch
 
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonObject
-from tabsynth._validate import one_of, quote
+from tabsynth._validate import one_of, positive, quote
 from tabsynth.encoding.rows import PrivateRows, Rows, codes_of, store_records, weights_of
 from tabsynth.encoding.table import Layout, TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.methods import AUTOENCODER, COUNT, ONE_WAY, TOTAL
+from tabsynth.methods import AUTOENCODER, COUNT, CRITIC, ONE_WAY, TOTAL
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.calibration import calibrate, matching_noise
 from tabsynth.privacy.accounting.mechanisms import (
@@ -56,6 +56,7 @@ from tabsynth.synthesizers.adversarial.generator import (
 )
 from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.method import (
+    NOMINAL_ROWS,
     Config,
     FittedModel,
     PlannedSpend,
@@ -64,6 +65,7 @@ from tabsynth.synthesizers.method import (
     TableMethod,
     Trained,
     read_settings,
+    with_settings,
 )
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.frames import parts_of
@@ -110,6 +112,7 @@ class Learning(ABC):
 
     config: Any
     stated: JsonObject = field(default_factory=dict)  # settings that a certificate states
+    warnings: tuple[str, ...] = ()  # of a preset that is worse than independent columns, for plans
 
     def check(self, layout: Layout) -> None:  # noqa: B027 - few have anything to refuse
         """Refuse codes of rows that the networks cannot use."""
@@ -138,7 +141,7 @@ class Learning(ABC):
 
     def notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
         """Return what to know of a plan before the fit."""
-        return []
+        return [*self.warnings]
 
     def public_facts(self) -> JsonObject:
         """Return further public facts that a certificate states, JSON-ready."""
@@ -206,6 +209,18 @@ class FirstCounts(NamedTuple):
 class NetworksModel(FittedModel[TableEncoder]):
     """A fitted generator network."""
 
+    def stopped_text(self, command: str) -> str:
+        """Return why the fit ended early, and how many of the steps that the noise was planned for it took."""
+        text, fit = super().stopped_text(command), self.facts.get("plan", {}).get("fit", ())
+        planned = next((item["count"] for item in fit if item["purpose"] == CRITIC), None)
+        if not text or planned is None:
+            return text
+        taken = sum(item["count"] for item in self.ledger.to_list() if item["purpose"] == CRITIC)
+        return (
+            f"{text} {taken:,} of {planned:,} steps of the critic were taken, and the noise was planned for all of them;"
+            " time_budget= plans the steps."
+        )
+
     def sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
         """Return a sampler of codes; rows that are to be chosen from are not rounded to pair counts.
 
@@ -233,6 +248,8 @@ class NetworksMethod(TableMethod):
         Whether the generator starts from noisy one-way counts.
     choices : dict
         Parameters that a model file keeps besides the configurations.
+    most_steps : int or None
+        The steps of the critic without the time budget, once others follow from it.
     """
 
     model_class: ClassVar[type[FittedModel[Any]]] = NetworksModel
@@ -243,12 +260,15 @@ class NetworksMethod(TableMethod):
     autoencoder: AutoencoderConfig
     starts_from_counts: bool = True
     choices: JsonObject
+    most_steps: int | None = None
 
     # Parameters.
 
     def check_settings(self) -> None:
         """Refuse settings that cannot be used."""
         one_of("autoencoder", self.training, ("preset", *TRAININGS, None))
+        if self.time_budget is not None:
+            positive("time_budget", self.time_budget)
         if self.training == "no-noise" and math.isfinite(self.epsilon):
             raise InputError(
                 "autoencoder='no-noise' reads private rows without noise, which is epsilon=inf, but"
@@ -349,9 +369,35 @@ class NetworksMethod(TableMethod):
         )
         return {**autoencoder, **self.learning.free_steps(public=self.public is not None)}
 
+    def with_steps(self, steps: int) -> Self:
+        """Return the method with other steps of the critic, and as many times fewer before them."""
+        config, coder = self.learning.config, self.autoencoder
+        most = config.step.count
+        warm_start, coding = (
+            math.ceil(count * steps / most) for count in (config.warm_start_steps, coder.step.count)
+        )
+        config = with_settings(config, step__count=steps, warm_start_steps=warm_start)
+        return replace(
+            self,
+            learning=replace(self.learning, config=config),
+            autoencoder=with_settings(coder, step__count=coding),
+            most_steps=most,
+        )
+
     def notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
         """Return what to know of a plan before the fit."""
-        return self.learning.notes(spends)
+        notes = self.learning.notes(spends)
+        if self.most_steps is None:
+            return notes
+        rows = f"{NOMINAL_ROWS:,} rows, as rows= declares none,"
+        rows = rows if self.rows is None else f"the declared {self.rows:,} rows"
+        steps = (
+            f"takes {self.learning.config.step.count:,} of {self.most_steps:,} steps of the critic"
+        )
+        return [
+            f"{steps}, by time_budget={self.time_budget:g} and a trial on {rows} that are made up",
+            *notes,
+        ]
 
     # Training.
 
@@ -517,7 +563,8 @@ class NetworksMethod(TableMethod):
     def settings(self) -> JsonObject:
         """Return the public settings that a certificate states besides parameters, JSON-ready."""
         learned = self.training if self.training != "public" else self._free_rows
-        return {"autoencoder": learned, **self.learning.stated}
+        budget = {} if self.time_budget is None else {"time_budget": float(self.time_budget)}
+        return {"autoencoder": learned, **self.learning.stated, **budget}
 
     def public_facts(self, trained: Trained) -> JsonObject:
         """Return the public facts that a certificate states, JSON-ready."""
