@@ -23,8 +23,10 @@ from tabsynth.training.factors import (
     Losses,
     NotClosedForm,
     OneHotRows,
+    Reference,
     Trace,
-    measure,
+    own,
+    row_squares,
 )
 from tabsynth.training.sums import (
     LARGEST_FACTOR,
@@ -195,6 +197,8 @@ class PerExampleClipper:
                 [torch.zeros_like(p) for p in self.parameters] if reference is None else reference
             )
             return [0 * r.double() for r in like]
+        if reference is not None:
+            reference = as_reference(reference)
         grads = self.gradients(losses, inputs)
         sizes = grads.sizes(self, reference, units, parts)
         if not isinstance(bounds, Tensor):
@@ -220,10 +224,10 @@ class PerExampleClipper:
         none = torch.zeros_like(bounds)
         subtracted, weights = none, none
         if reference is not None:
-            norms = torch.stack(
-                [torch.linalg.vector_norm(r, dtype=torch.float64) for r in reference]
-            ) * (1 + 2.0**-20)  # more than a sum of so many squares can err
-            norms = norms * self.rows
+            norms = torch.stack(as_reference(reference).norms)
+            norms = norms * (
+                self.rows * (1 + 2.0**-20)
+            )  # more than a sum of so many squares can err
             subtracted = _by_group(self.groups, norms.unbind())
             weights = _by_group(self.groups, (norms * self._are_weights.to(norms)).unbind())
         slack = rounding(
@@ -253,13 +257,13 @@ class PerExampleClipper:
     def _empty(self) -> Tensor:
         return self.parameters[0].new_empty(0, dtype=torch.float64)
 
-    def reference(self, losses: Losses, inputs: Tensor) -> tuple[list[Tensor], Tensor]:
+    def reference(self, losses: Losses, inputs: Tensor) -> tuple[Reference, Tensor]:
         """Return the mean gradient of public rows, and the norms around it of the first ones, shape (m, G).
 
         m is at most ``TYPICAL_ROWS``: enough for what is typical.
         """
         grads = self.gradients(losses, inputs)
-        mean = grads.means(self)
+        mean = Reference(grads.means(self))
         return mean, grads.first(TYPICAL_ROWS).sizes(self, mean).norms
 
     def norms(self, losses: Losses, inputs: Tensor) -> Tensor:
@@ -277,7 +281,7 @@ class PerExampleClipper:
         factors = Trace(self.layers, len(inputs)).factors(losses, self.module, inputs)
         if not self.ascent or not factors:
             return factors
-        squares = torch.stack([s for f in factors for s in f.squares().values()])
+        squares = torch.stack(list(row_squares(factors).values()))
         step = ascent_step(squares, self.ascent).to(factors[0].uses[0].left)
         moves = {f.layer: f.uses for f in factors}
         return Trace(self.layers, len(inputs), moves, step).factors(losses, self.module, inputs)
@@ -301,40 +305,37 @@ class FactoredGradients:
         parts: Tensor | None = None,
     ) -> Sizes:
         """Return how large each row's difference from the reference is, or each unit's sum of them, by their parts."""
+        group = dict(zip(map(id, clipper.parameters), clipper.groups, strict=True))
+        measured = None
+        if reference is not None:
+            pairs = zip(reference, as_reference(reference).norms, strict=True)
+            measured = dict(zip(group, pairs, strict=True))
         none = clipper._empty().new_zeros(self.batch)
-        squares, products = [none] * clipper.group_count, [none] * clipper.group_count
-        longest = none
-        named = _by_parameter(clipper, reference) if reference is not None else {}
-        group = {id(p): j for p, j in zip(clipper.parameters, clipper.groups, strict=True)}
-        measure(self.factors)
-        for factor in self.factors:
-            if units is not None:
-                subtracted = named if reference is not None else None
-                of_units = factor.unit_squares(units, subtracted, parts)
+        squares = [[none] for _ in range(clipper.group_count)]
+        products = [[none] for _ in range(clipper.group_count)]
+        if units is not None:
+            for factor in self.factors:
+                of_units = factor.unit_squares(units, measured, parts)
                 for key, (square, size) in of_units.items():
-                    squares[group[key]] = squares[group[key]] + square
-                    products[group[key]] = products[group[key]] + size.square()
-            else:
-                of_factor = factor.squares() if reference is None else factor.squares_from(named)
-                for key, square in of_factor.items():
-                    squares[group[key]] = squares[group[key]] + square
-                j = group[id(factor.layer.weight)]
-                products[j] = products[j] + factor.size.square()
-            for norm in (norm for pair in factor.norms for norm in pair):
-                longest = torch.maximum(longest, norm)
-        if reference is not None:  # a parameter that the losses do not use has gradient zero
-            used = {id(p) for f in self.factors for p in f.layer.parameters(recurse=False)}
-            for key, r in named.items():
-                if key not in used:
-                    square_of_reference = torch.linalg.vector_norm(r, dtype=torch.float64).square()
-                    times = 1.0 if units is None else units.count(parts).square()
-                    squares[group[key]] = squares[group[key]] + square_of_reference * times
-        norms = torch.stack(squares, dim=1).sqrt() * (1 + 2.0**-40)
-        usable = longest <= LARGEST_FACTOR
+                    squares[group[key]].append(square)
+                    products[group[key]].append(size.square())
+        elif self.factors:
+            for key, square in row_squares(self.factors, measured).items():
+                squares[group[key]].append(square)
+            for factor in self.factors:
+                products[group[id(factor.layer.weight)]].append(factor.size.square())
+        if measured is not None:  # a parameter that the losses do not use has gradient zero
+            used = {id(p) for f in self.factors for p in own(f.layer)}
+            for key in measured.keys() - used:
+                times = 1.0 if units is None else units.count(parts).square()
+                squares[group[key]].append(none + measured[key][1].square() * times)
+        norms = _sums(squares).sqrt() * (1 + 2.0**-40)
+        factors = [norm for f in self.factors for pair in f.norms for norm in pair]
+        usable = torch.stack([none, *factors]).amax(0) <= LARGEST_FACTOR
         if units is not None:
             usable = usable & ~units.any(~usable)
         usable = usable & torch.isfinite(norms).all(1)
-        return Sizes(norms, torch.stack(products, dim=1).sqrt(), usable)
+        return Sizes(norms, _sums(products).sqrt(), usable)
 
     def means(self, clipper: PerExampleClipper) -> list[Tensor]:
         """Return the mean gradient, a tensor a parameter, in the working precision."""
@@ -356,7 +357,7 @@ class FactoredGradients:
         scales = scale.unbind(1)
         sums: dict[int, Tensor] = {}
         for factor in self.factors:
-            weights = {id(p): scales[group[id(p)]] for p in factor.layer.parameters()}
+            weights = {id(p): scales[group[id(p)]] for p in own(factor.layer)}
             sums.update(factor.weighted_sums(weights, blank, named, clipper.working))
         for p in clipper.parameters:
             if id(p) not in sums:
@@ -375,6 +376,16 @@ def _plain(part: nn.Module) -> TypeGuard[Layer]:
         odd = (part.padding_idx, part.max_norm)
         return odd == (None, None) and not part.scale_grad_by_freq and not part.sparse
     return type(part) is nn.Linear
+
+
+def as_reference(reference: Sequence[Tensor]) -> Reference:
+    """Return a public gradient that keeps its norms."""
+    return reference if isinstance(reference, Reference) else Reference(reference)
+
+
+def _sums(values: Sequence[Sequence[Tensor]]) -> Tensor:
+    """Return the sum of the values of each group, each of shape (batch,): shape (batch, G)."""
+    return torch.stack([torch.stack(list(of_group)).sum(0) for of_group in values], dim=1)
 
 
 def _by_parameter(clipper: PerExampleClipper, tensors: Sequence[Tensor]) -> dict[int, Tensor]:

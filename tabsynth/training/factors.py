@@ -113,23 +113,27 @@ def row_norms(rows: Tensor) -> Tensor:
     return norms_of([rows])[0]
 
 
-def norms_of(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Return norms of the rows of each tensor, never too small, as float64 of shape (batch,).
+def norms_of(tensors: Sequence[Tensor]) -> Tensor:
+    """Return norms of the rows of some tensors, never too small, as float64 of shape (tensors, batch).
 
     In float32, longer by what it may round off, where no square overflows or vanishes; else in float64.
     """
-    if not tensors:
-        return ()
     norms = torch.stack([torch.linalg.vector_norm(rows, dim=1) for rows in tensors])
     if all(rows.dtype == torch.float64 for rows in tensors):
-        return norms.unbind()
+        return norms
     bounds = norms.double() * (1 + (max(rows.shape[1] for rows in tensors) + 4) * 2.0**-24)
+    if norms.device.type == "cpu" and norms.numel():
+        least, most = map(float, norms.aminmax())
+        if least > 2.0**-40 and most < 2.0**40:
+            return bounds
     odd = ~((norms > 2.0**-40) & (norms < 2.0**40))
     anywhere = odd.any(1).tolist() if norms.device.type == "cpu" else [True] * len(tensors)
-    return [
-        torch.where(o, torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64), f) if a else f
-        for rows, f, o, a in zip(tensors, bounds, odd, anywhere, strict=True)
-    ]
+    return torch.stack(
+        [
+            torch.where(o, torch.linalg.vector_norm(r, dim=1, dtype=torch.float64), f) if a else f
+            for r, f, o, a in zip(tensors, bounds, odd, anywhere, strict=True)
+        ]
+    )
 
 
 def _inner(first: Tensor, second: Tensor) -> Tensor:
@@ -137,16 +141,73 @@ def _inner(first: Tensor, second: Tensor) -> Tensor:
     return (first * second).sum(1, dtype=torch.float64)
 
 
+def own(layer: Layer) -> list[Tensor]:
+    """Return the weight of a layer, and its bias if it has one."""
+    bias = getattr(layer, "bias", None)
+    return [layer.weight] if bias is None else [layer.weight, bias]
+
+
+class Reference(list[Tensor]):
+    """A public gradient that is subtracted from each row's, a tensor a parameter."""
+
+    @cached_property
+    def norms(self) -> list[Tensor]:
+        """The norm of each tensor, in float64."""
+        return [torch.linalg.vector_norm(r, dtype=torch.float64) for r in self]
+
+
+# The tensors of a reference with their norms, by the ``id`` of the parameter.
+Measured = Mapping[int, tuple[Tensor, Tensor]]
+
+
 def measure(factors: Sequence["Factors"]) -> None:
     """Find the norms of all layers at once."""
     rights = [use.right for f in factors for use in f.uses if use.right.dim() == 2]
-    measured = iter(norms_of([use.left for f in factors for use in f.uses] + rights))
-    lefts = [[next(measured) for _ in f.uses] for f in factors]
-    for f, norms in zip(factors, lefts, strict=True):
+    lefts = [use.left for f in factors for use in f.uses]
+    measured = iter(norms_of([*lefts, *rights]).unbind())
+    of_lefts = [[next(measured) for _ in f.uses] for f in factors]
+    for f, norms in zip(factors, of_lefts, strict=True):
         f.norms = [
             (left_norm, torch.ones_like(left_norm) if use.right.dim() == 1 else next(measured))
             for use, left_norm in zip(f.uses, norms, strict=True)
         ]
+
+
+def row_squares(
+    factors: Sequence["Factors"], reference: Measured | None = None
+) -> dict[int, Tensor]:
+    """Return the squared norms of the rows' gradients by parameter (its ``id``), in float64, each of shape (batch,).
+
+    With a reference, those of the differences from it.
+    ‖g − r‖² = ‖g‖² − 2⟨g, r⟩ + ‖r‖² cancels where g is near r. What the rounding of each part may
+    have hidden is added back, so that no difference is taken for shorter than it is.
+    """
+    layers = [f.layer for f in factors]
+    total = torch.stack([f.weight_squares for f in factors])
+    biased = [f for f in factors if len(own(f.layer)) > 1]
+    if reference is None:
+        bias_norms = [f.bias_norm for f in biased]
+    else:
+        weights, lengths = zip(*(reference[id(layer.weight)] for layer in layers), strict=True)
+        length = torch.stack(lengths)[:, None]
+        length = length * (1 + max(weight.numel() for weight in weights) * 2.0**-53)
+        dots = [f.weight_dots(weight) for f, weight in zip(factors, weights, strict=True)]
+        total = (total - 2 * torch.stack(dots) + length.square()).clamp_min(0)
+        # lₖW is an inner product of ``out`` terms in the working precision, or Wrₖ a sum over the ones of rₖ, and the
+        # products with the other factor are rounded to it; numbers below 2⁻¹²⁶ may be lost altogether. All else is in
+        # float64.
+        size = torch.stack([f.size for f in factors])
+        rights = torch.stack([sum(right for _, right in f.norms) for f in factors])  # type: ignore[misc]
+        unit = (max(f.terms for f in factors) + 4) * torch.finfo(weights[0].dtype).eps
+        lost = max(f.vanishing for f in factors) * (rights + 1)
+        error = max(f.float64_error for f in factors)
+        total = total + unit * length * size + lost + error * (size + length).square()
+        apart = [f.bias_gradients - reference[id(f.layer.bias)][0] for f in biased]
+        bias_norms = list(norms_of(apart).unbind()) if apart else []
+    squares = dict(zip((id(layer.weight) for layer in layers), total.unbind(), strict=True))
+    for f, bias_norm in zip(biased, bias_norms, strict=True):
+        squares[id(f.layer.bias)] = bias_norm.square()
+    return squares
 
 
 @dataclass
@@ -181,7 +242,7 @@ class Factors:
     def weight_squares(self) -> Tensor:
         """Squared norms of the weight's gradients, in float64 and never too small, shape (batch,)."""
         if len(self.uses) == 1:
-            return self.size.square() * (1 + self._float64_error)
+            return self.size.square() * (1 + self.float64_error)
         total = torch.stack(self.sizes).square().sum(0)
         for k, use in enumerate(self.uses):
             for other in self.uses[:k]:
@@ -189,79 +250,45 @@ class Factors:
         # Products that cancel: what rounding may have hidden is added back. An inner product of n terms loses
         # a unit roundoff of its size, and n 2⁻¹²⁶ of numbers too small for the working precision.
         lefts, rights = (sum(norms) for norms in zip(*self.norms, strict=True))
-        error = self._float64_error + 2 * torch.finfo(self.uses[0].left.dtype).eps
-        lost = self._vanishing * (lefts * lefts + rights * rights + 1)
+        error = self.float64_error + 2 * torch.finfo(self.uses[0].left.dtype).eps
+        lost = self.vanishing * (lefts * lefts + rights * rights + 1)
         return total.clamp_min(0) + error * self.size.square() + lost
 
     @property
-    def _float64_error(self) -> float:
+    def float64_error(self) -> float:
         """The error of inner products of two outer products of this layer in float64, relative to their sizes."""
         return (sum(self.layer.weight.shape) + 8 + len(self.uses) ** 2) * 2.0**-52
 
     @property
-    def _terms(self) -> int:
+    def terms(self) -> int:
         """The most terms of a sum in the working precision, in an inner product with a direction of the weight."""
         ones = (use.ones.shape[1] for use in self.uses if use.ones is not None)
         return max(len(self.layer.weight), *ones, 0)
 
     @property
-    def _vanishing(self) -> float:
+    def vanishing(self) -> float:
         """The most that a sum of products in the working precision loses because they are below its smallest number."""
         return sum(self.layer.weight.shape) * 2.0**-110
 
-    def squares(self) -> dict[int, Tensor]:
-        """Return the squared norms by parameter (its ``id``), in float64, each of shape (batch,)."""
-        out = {id(self.layer.weight): self.weight_squares}
-        bias = getattr(self.layer, "bias", None)
-        if bias is not None:
-            alone = len(self.uses) == 1 and self.uses[0].bias
-            bias_norm = self.norms[0][0] if alone else row_norms(self.bias_gradients)
-            out[id(bias)] = bias_norm.square()
-        return out
-
-    def squares_from(self, reference: Mapping[int, Tensor]) -> dict[int, Tensor]:
-        """Return the squared norms of the differences from a reference gradient, as :meth:`squares`.
-
-        ‖g − r‖² = ‖g‖² − 2⟨g, r⟩ + ‖r‖² cancels where g is near r. What the rounding of each part may
-        have hidden is added back, so that no difference is taken for shorter than it is.
-        """
-        weight = reference[id(self.layer.weight)]
-        reference_norm = torch.linalg.vector_norm(weight, dtype=torch.float64)
-        reference_norm = reference_norm * (1 + weight.numel() * 2.0**-53)
-        total = (
-            self.weight_squares - 2 * self._weight_dots(weight) + reference_norm.square()
-        ).clamp_min(0)
-        # lₖW is an inner product of ``out`` terms in the working precision, or Wrₖ a sum over the ones of rₖ, and the
-        # products with the other factor are rounded to it; numbers below 2⁻¹²⁶ may be lost altogether. All else is in
-        # float64.
-        unit = torch.finfo(weight.dtype).eps
-        lengths = sum(right for _, right in self.norms)
-        hidden = (self._terms + 4) * unit * reference_norm * self.size + self._vanishing * (
-            lengths + 1
-        )
-        out = {
-            id(self.layer.weight): total
-            + hidden
-            + self._float64_error * (self.size + reference_norm).square()
-        }
-        bias = getattr(self.layer, "bias", None)
-        if bias is not None:
-            out[id(bias)] = row_norms(self.bias_gradients - reference[id(bias)]).square()
-        return out
+    @property
+    def bias_norm(self) -> Tensor:
+        """Norms of the bias's gradients, in float64 and never too small, shape (batch,)."""
+        alone = len(self.uses) == 1 and self.uses[0].bias
+        return self.norms[0][0] if alone else row_norms(self.bias_gradients)
 
     def unit_squares(
         self,
         units: UnitPlaces,
-        reference: Mapping[int, Tensor] | None,
+        reference: Measured | None,
         parts: Tensor | None = None,
     ) -> dict[int, tuple[Tensor, Tensor]]:
-        """Return the squared norms of sums over units, as :meth:`squares_from`, and the sums of their terms' norms.
+        """Return the squared norms of sums over units, as :func:`row_squares`, and the sums of their terms' norms.
 
         Parameters
         ----------
         units : UnitPlaces
-        reference : mapping to Tensor, optional
-            r by parameter, which is subtracted from each row's gradient.
+        reference : mapping, optional
+            r by parameter and its norm, which is subtracted from each row's gradient.
         parts : float64 Tensor, shape (batch,), optional
             aⱼ, from 0 to 1: as how much of a row each row counts in the sum; by default 1.
 
@@ -280,24 +307,21 @@ class Factors:
         weight, count = self.layer.weight, units.count(parts)
         square = None if parts is None else parts.square()
         eps = torch.finfo(self.uses[0].left.dtype).eps
-        error = self._float64_error + (len(self.uses) * units.members.shape[1]) ** 2 * 2.0**-52
+        error = self.float64_error + (len(self.uses) * units.members.shape[1]) ** 2 * 2.0**-52
         size = units.total(self.size, parts)
         lefts, rights = (units.total(sum(norms)) for norms in zip(*self.norms, strict=True))
         total = units.total(self.weight_squares, square)
         total = total + 2 * units.total(units.products(self._dots_with, parts), parts)
-        hidden = 2 * eps * size.square() + self._vanishing * (lefts.square() + rights.square() + 1)
+        hidden = 2 * eps * size.square() + self.vanishing * (lefts.square() + rights.square() + 1)
         reference_norm = torch.zeros_like(size)
         if reference is not None:
-            r = reference[id(weight)]
-            reference_norm = torch.linalg.vector_norm(r, dtype=torch.float64) * (
-                1 + r.numel() * 2.0**-53
-            )
-            reference_norm = reference_norm * count
-            lost = self._vanishing * count * (rights + count)
-            hidden = hidden + (self._terms + 4) * eps * reference_norm * size + lost
+            r, norm = reference[id(weight)]
+            reference_norm = norm * (1 + r.numel() * 2.0**-53) * count
+            lost = self.vanishing * count * (rights + count)
+            hidden = hidden + (self.terms + 4) * eps * reference_norm * size + lost
             total = (
                 total
-                - 2 * count * units.total(self._weight_dots(r), parts)
+                - 2 * count * units.total(self.weight_dots(r), parts)
                 + reference_norm.square()
             )
         out = {
@@ -311,7 +335,7 @@ class Factors:
             rows = (
                 self.bias_gradients
                 if reference is None
-                else self.bias_gradients - reference[id(bias)]
+                else self.bias_gradients - reference[id(bias)][0]
             )
             norms = row_norms(rows)
             size = units.total(norms, parts)
@@ -319,7 +343,7 @@ class Factors:
                 lambda at: _bound_products(_inner(rows, take_rows(rows, at))), parts
             )
             total = units.total(norms.square(), square) + 2 * units.total(dots, parts)
-            hidden = (2 * eps + error) * size.square() + self._vanishing
+            hidden = (2 * eps + error) * size.square() + self.vanishing
             out[id(bias)] = total.clamp_min(0) + hidden, size
         return out
 
@@ -329,7 +353,7 @@ class Factors:
         dots = [use.dot(other) for use in self.uses for other in other_uses]
         return sum(dots[1:], dots[0])
 
-    def _weight_dots(self, weight: Tensor) -> Tensor:
+    def weight_dots(self, weight: Tensor) -> Tensor:
         """Return inner products with a direction of the weight; minus infinity where one is not finite."""
         dots = [_dot(use, weight) for use in self.uses]
         return sum(dots[1:], dots[0]).nan_to_num(-math.inf, -math.inf, -math.inf)
@@ -577,7 +601,7 @@ class Trace:
             raise NotClosedForm("a layer's output was changed in place")
         if not total.requires_grad:
             return []
-        parameters = [p for layer in self.layers for p in layer.parameters(recurse=False)]
+        parameters = [p for layer in self.layers for p in own(layer)]
         grads = torch.autograd.grad(total, [*outputs, *probes, *parameters], allow_unused=True)
         if any(grad is not None for grad in grads[len(outputs) + len(probes) :]):
             raise NotClosedForm("a layer's weights are used outside of it")

@@ -228,13 +228,14 @@ class TensorNoise:
         self.bits, self.generator = bits, generator
         self._room = torch.empty(0, dtype=torch.float32)
 
-    def add(self, sums: Sequence[Tensor], stds: Tensor, groups: Sequence[int]) -> None:
-        """Add noise to each tensor, in place: of standard deviation ``stds[j]`` where its group is j."""
+    def add(self, sums: Sequence[Tensor], stds: Tensor, groups: Sequence[int]) -> list[Tensor]:
+        """Return each tensor plus noise: of standard deviation ``stds[j]`` where its group is j."""
+        noisy: dict[int, Tensor] = {}
         for j, std in enumerate(stds.unbind()):
-            part = [s for s, group in zip(sums, groups, strict=True) if group == j]
-            noised = self.noisy(torch.cat([s.flatten() for s in part]), std)
-            for s, piece in zip(part, noised.split([s.numel() for s in part]), strict=True):
-                s.copy_(piece.view_as(s))
+            part = [i for i, group in enumerate(groups) if group == j]
+            noised = self.noisy(torch.cat([sums[i].flatten() for i in part]), std)
+            noisy.update(zip(part, noised.split([sums[i].numel() for i in part]), strict=True))
+        return [noisy[i].view(s.shape) for i, s in enumerate(sums)]
 
     def noisy(self, values: Tensor, std: Tensor) -> Tensor:
         """Return values, shape (count,), plus noise; ``std`` is one number, on the same device.

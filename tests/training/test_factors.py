@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from tabsynth.synthesizers.adversarial.autoencoder import reconstruction_losses
 from tabsynth.training.clipping import PerExampleClipper
-from tabsynth.training.factors import Factors, Trace, Use
+from tabsynth.training.factors import Factors, Trace, Use, row_squares
 from tabsynth.training.networks import ACTIVATIONS, mlp
 
 torch.set_num_threads(1)
@@ -198,7 +198,7 @@ def test_uses_add_up(uses: int, biased: int, seed: int) -> None:
     bias = sum((u.left for u in parts if u.bias), torch.zeros(5, 2).double())
     factors, weight_id, bias_id = Factors(layer, parts), id(layer.weight), id(layer.bias)
     assert isinstance(formed, Tensor)
-    result = factors.squares()
+    result = row_squares([factors])
     largest = sum(u.left.norm(dim=1) * u.right.norm(dim=1) for u in parts)
     assert isinstance(largest, Tensor)
     excess = result[weight_id] - formed.square().sum((1, 2))
@@ -210,7 +210,7 @@ def test_uses_add_up(uses: int, biased: int, seed: int) -> None:
     )
     torch.testing.assert_close(result[bias_id], bias.square().sum(1), rtol=1e-12, atol=1e-14)
     reference = {weight_id: random(2, 3), bias_id: random(2)}
-    apart = factors.squares_from(reference)
+    apart = row_squares([factors], {k: (r, r.norm()) for k, r in reference.items()})
     by_hand = (formed - reference[weight_id]).square().sum((1, 2))
     torch.testing.assert_close(apart[weight_id], by_hand, rtol=1e-9, atol=1e-11)
     by_hand = (bias - reference[bias_id]).square().sum(1)
