@@ -149,21 +149,26 @@ def instants_in(cells: pd.Series, form: str) -> np.ndarray:
 
 def _of_texts(texts: pd.Series, form: str) -> np.ndarray:
     """Return instants of texts in a format of :func:`pandas.to_datetime`."""
-
-    def read(values: object) -> Any:
-        return pd.to_datetime(values, format=form, errors="coerce", utc=True)
-
-    times = read(texts).dt.tz_localize(None).to_numpy()
+    read = pd.to_datetime(texts, format=form, errors="coerce", utc=True)
+    times = read.dt.tz_localize(None).to_numpy()
     numbers = microseconds(times)
     if np.datetime_data(times.dtype)[0] == "ns":
-        # Where one text has nanoseconds, pandas reads all of them as such, and none of the year 9999.
+        # Where one text has nanoseconds, pandas reads all of them as such, and none of the year 9999; pandas 2 always does.
         unread = np.flatnonzero(np.isnan(numbers))
-        single = {
-            text: microseconds(read([text]).tz_localize(None).to_numpy())[0]
-            for text in dict.fromkeys(texts.iloc[unread])
-        }
+        single = {text: _of_far_text(text, form) for text in dict.fromkeys(texts.iloc[unread])}
         numbers[unread] = [single[text] for text in texts.iloc[unread]]
     return numbers
+
+
+def _of_far_text(text: str, form: str) -> float:
+    """Return the instant of a text of a year that nanoseconds do not reach, NaN of others."""
+    read = datetime.datetime
+    try:
+        moment = read.fromisoformat(text) if form == "ISO8601" else read.strptime(text, form)
+    except ValueError:
+        return math.nan
+    reached = pd.Timestamp.min.year <= moment.year <= pd.Timestamp.max.year
+    return math.nan if reached else _of_object(moment)
 
 
 def _of_object(cell: Any) -> float:
