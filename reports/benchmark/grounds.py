@@ -1,10 +1,10 @@
-"""MargNet on the ground of others: parities, a class that seven numbers decide, and the tables of the papers of AIM and JAM.
+"""MargNet on the ground of others: parities, codes of patients, a class that seven numbers decide, and tables of the papers of AIM and JAM.
 
     TABSYNTH_DATA=FOLDER python reports/benchmark/grounds.py                   # measures what is missing, then writes grounds.md
     TABSYNTH_DATA=FOLDER python reports/benchmark/grounds.py --only parity
     TABSYNTH_DATA=FOLDER python reports/benchmark/grounds.py --only fire --again
 
-The parities are drawn. The other tables are benchmark files of data/README.md, which says which command brings them; a ground
+Parities and codes are drawn. The other tables are benchmark files of data/README.md, which says which command brings them; a ground
 whose files are absent is left out, and so is that of the characters where ``xgboost`` is not installed. Nothing is downloaded.
 Every fit is a process of its own with one thread.
 """
@@ -30,12 +30,16 @@ import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 from benchmark_data import data_file, missing  # noqa: E402
 from harness import Study, fill, mean_sd, table  # noqa: E402
+from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.metrics import roc_auc_score  # noqa: E402
 
 from tabsynth import MargNet, Schema  # noqa: E402
 from tabsynth.schema import Column  # noqa: E402
 
 SEEDS = range(3)
 ROWS, BESIDE = 10_000, 5  # of a parity: its rows, and its other columns
+# Patients of each of two halves, one to fit and one to test; causes of their codes, and what these weigh; codes that are predicted.
+PATIENTS, CAUSES, WEIGHT, PREDICTED = 20_000, 12, 1.3, 20
 CHARACTERS = [f"artificial-characters_{part}.csv" for part in ("train", "test", "val")]
 NUMBERS = {f"V{i}": 1.0 if i < 6 else 0.01 for i in range(1, 8)}  # the steps of the characters
 
@@ -47,9 +51,9 @@ class Ground:
     Attributes
     ----------
     name : str
-        "parity", "characters", or a table whose triples are compared.
+        "parity", "codes", "characters", or a table whose triples are compared.
     bits : int
-        Of a parity: how many columns it takes.
+        Of a parity: how many columns it takes; of codes: their number.
     beside : int
         Of a parity: how many other columns there are.
     public : bool
@@ -69,6 +73,8 @@ class Ground:
         if self.name == "parity":
             beside = f", {self.beside} other columns beside" if self.beside else ""
             return f"parity of {self.bits} bits{beside}"
+        if self.name == "codes":
+            return f"{self.bits} codes of {PATIENTS:,} patients, ε = {self.epsilon:g}"
         return f"{self.name}{' with its public part' if self.public else ''}, ε = {self.epsilon:g}"
 
     @property
@@ -84,6 +90,7 @@ GROUNDS = [
         Ground("parity", 1.0, seed, bits, beside)
         for beside, bits, seed in itertools.product((0, BESIDE), (2, 3, 4, 7), SEEDS)
     ),
+    *(Ground("codes", 1.0, seed, bits=400) for seed in SEEDS),
     *(Ground("characters", 1.0, seed) for seed in SEEDS),
     *(Ground("adult", epsilon, seed) for epsilon in (1.0, 0.316) for seed in SEEDS),
     *(
@@ -129,6 +136,29 @@ def kept_parity(rows: pd.DataFrame) -> float:
     """Return the share of rows whose bits have an even sum."""
     bits = rows[[name for name in rows if name[0] == "b"]].astype(int)
     return float((bits.sum(axis=1) % 2 == 0).mean())
+
+
+def draw_codes(codes: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return codes of patients to fit and to test, 0 or 1, which 1 to 40% have: logistic regressions on common normal causes."""
+    rng = np.random.default_rng(200 + seed)
+    weights = WEIGHT * rng.normal(size=(CAUSES, codes))
+    scores = rng.normal(size=(2 * PATIENTS, CAUSES)) @ weights
+    scores += rng.logistic(size=scores.shape)
+    shares = rng.uniform(0.01, 0.4, codes)
+    limits = [np.quantile(of, 1 - share) for of, share in zip(scores.T, shares, strict=True)]
+    rows = pd.DataFrame((scores > limits).astype(int), columns=[f"c{j}" for j in range(codes)])
+    return rows[:PATIENTS], rows[PATIENTS:]
+
+
+def area(train: pd.DataFrame, test: pd.DataFrame) -> float:
+    """Return the mean area under the ROC curve of the commonest codes of the test rows, predicted from the codes that are not among these."""
+    commonest = test.mean().nlargest(PREDICTED).index
+    others = [name for name in test if name not in commonest]
+    areas = []
+    for name in commonest:
+        model = LogisticRegression(C=0.1, max_iter=300).fit(train[others], train[name])
+        areas.append(roc_auc_score(test[name], model.decision_function(test[others])))
+    return float(np.mean(areas))
 
 
 def distance_of_triples(first: np.ndarray, second: np.ndarray, sizes: list[int]) -> float:
@@ -199,6 +229,14 @@ def measure_parity(ground: Ground) -> dict[str, Any]:
     return {"figure": kept_parity(synthetic), **costs}
 
 
+def measure_codes(ground: Ground) -> dict[str, Any]:
+    """Return the area under the ROC curve of classifiers that have seen synthetic patients alone."""
+    rows, test = draw_codes(ground.bits, ground.seed)
+    schema = categories(dict.fromkeys(rows, 2))
+    synthetic, costs = fit_and_sample(schema, rows.astype(str), ground, 1e-5)
+    return {"figure": area(synthetic.astype(int), test), **costs}
+
+
 def measure_characters(ground: Ground) -> dict[str, Any] | None:
     """Return the accuracy on the test rows of a classifier that has seen synthetic rows alone."""
     message = missing(*CHARACTERS)
@@ -237,6 +275,7 @@ def skip(ground: Ground, message: str) -> None:
 
 MEASURES: dict[str, Callable[[Ground], dict[str, Any] | None]] = {
     "parity": measure_parity,
+    "codes": measure_codes,
     "characters": measure_characters,
 }
 

@@ -34,6 +34,18 @@ def test_a_parity_is_kept_by_all_rows_and_shown_by_no_smaller_set():
     assert not grounds.draw_parity(4, 5, 1)[1].equals(rows)
 
 
+def test_codes_follow_from_common_causes(monkeypatch):
+    """Each has the share of the patients that was drawn for it, and the others tell it, where chance is 0.5."""
+    monkeypatch.setattr(grounds, "PATIENTS", 3000)
+    rows, test = grounds.draw_codes(60, 0)
+    assert rows.shape == test.shape == (3000, 60) and set(np.unique(rows)) == {0, 1}
+    both = pd.concat([rows, test]).mean()
+    assert 0.005 < both.min() < 0.05 and 0.35 < both.max() < 0.4
+    shuffled = rows.apply(lambda column: np.random.default_rng(0).permutation(column.to_numpy()))
+    assert 0.8 < grounds.area(rows, test) < 0.97
+    assert grounds.area(shuffled, test) == pytest.approx(0.5, abs=0.1)
+
+
 def test_the_distance_of_triples_is_that_of_tables_of_pandas():
     rng, sizes = np.random.default_rng(0), [2, 3, 4, 2]
     first, second = (
@@ -54,7 +66,7 @@ def test_every_ground_has_a_key_of_its_own_and_a_line_for_its_seeds():
     assert len(set(keys)) == len(keys)
     titles = {ground.title for ground in GROUNDS}
     assert len(titles) * len(grounds.SEEDS) == len(GROUNDS)
-    assert {ground.bits for ground in GROUNDS} == {0, 2, 3, 4, 7}
+    assert {ground.bits for ground in GROUNDS} == {0, 2, 3, 4, 7, 400}
     assert Ground("parity", 1.0, 2, 7, 5).key == "parity-7-beside-eps1-seed2"
     assert Ground("fire", 0.7, 0, public=True).key == "fire-public-eps0.7-seed0"
 
@@ -131,7 +143,15 @@ def test_the_stored_rows_are_of_the_grounds_and_the_page_is_theirs():
         assert key.rpartition(":")[2].rpartition("-seed")[0] in stems
         assert (":" in key) == ("system" in row)
         if "stopped" not in row:
-            assert 0 < row["figure"] < (1 + 1e-9 if "parity" in key or "characters" in key else 2)
+            assert (
+                0
+                < row["figure"]
+                < (
+                    1 + 1e-9
+                    if any(name in key for name in ("parity", "codes", "characters"))
+                    else 2
+                )
+            )
     page = (grounds.HERE / "grounds.md").read_text("utf-8")
     assert page == grounds.page(STORED)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from fitted_tables import fixed_counts
 from record_replay import neighbours, replay
 from systems import make_tiny_model
 
@@ -19,7 +20,7 @@ from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.certificate.certificate import beside
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-from tabsynth.privacy.noise.counts import Measured, NoisyCounts, number_of, sums_of_parts
+from tabsynth.privacy.noise.counts import NoisyCounts, number_of, sums_of_parts
 from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet import estimator, grids, measurement
 from tabsynth.synthesizers.margnet.config import MargNetConfig
@@ -279,23 +280,6 @@ def test_frozen_releases_freeze_the_choice_of_grids() -> None:
     for frame in (classes(related=True), classes(related=False), classes(related=True) // 2):
         asked: list[Any] = []
 
-        def measure(
-            self: Any,
-            account: Any,
-            sets: Any,
-            shares: Any,
-            bits: Any,
-            groups: Any,
-            asked: Any = asked,
-        ) -> list[Measured]:
-            self.table.read(account)
-            asked.append((sets, shares, [[g.tolist() for g in by] for by in groups]))
-            sizes = [[number_of(by[j]) for j in s] for s, by in zip(sets, groups, strict=True)]
-            return [
-                Measured(tuple(s), np.full(size, 4000 / math.prod(size)), 5.0)
-                for s, size in zip(sets, sizes, strict=True)
-            ]
-
         def contrasts(
             self: Any, account: Any, sets: Any, signs: Any, bits: Any, wide: Any
         ) -> tuple[np.ndarray, np.ndarray]:
@@ -316,7 +300,8 @@ def test_frozen_releases_freeze_the_choice_of_grids() -> None:
             return 4000.0
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(NoisyCounts, "measure", measure)
+            fixed = fixed_counts(asked, lambda size: np.full(size, 4000 / math.prod(size)), 5.0)
+            patch.setattr(NoisyCounts, "measure", fixed)
             patch.setattr(NoisyCounts, "contrasts", contrasts)
             patch.setattr(NoisyCounts, "mean_distance", mean_distance)
             small().fit(frame)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from fitted_tables import fixed_counts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from record_replay import neighbours, replay
@@ -16,7 +17,7 @@ from systems import make_tiny_model
 from tabsynth import MargNet, Schema
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-from tabsynth.privacy.noise.counts import Measured, NoisyCounts, number_of
+from tabsynth.privacy.noise.counts import Measured, NoisyCounts
 from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet import selection
 from tabsynth.synthesizers.margnet.config import MargNetConfig
@@ -342,23 +343,6 @@ def test_frozen_counts_freeze_the_choice_of_triples() -> None:
     for related in (True, False):
         asked: list[Any] = []
 
-        def measure(
-            self: Any,
-            account: Any,
-            sets: Any,
-            shares: Any,
-            bits: Any,
-            groups: Any,
-            asked: Any = asked,
-        ) -> list[Measured]:
-            self.table.read(account)
-            asked.append((sets, [[g.tolist() for g in by] for by in groups]))
-            sizes = [[number_of(by[j]) for j in s] for s, by in zip(sets, groups, strict=True)]
-            return [
-                Measured(tuple(s), np.full(size, 3000 / math.prod(size)), 5.0)
-                for s, size in zip(sets, sizes, strict=True)
-            ]
-
         def contrasts(
             self: Any, account: Any, sets: Any, signs: Any, bits: Any, wide: Any, asked: Any = asked
         ) -> tuple[np.ndarray, np.ndarray]:
@@ -370,7 +354,8 @@ def test_frozen_counts_freeze_the_choice_of_triples() -> None:
             return sums, of_wide
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(NoisyCounts, "measure", measure)
+            fixed = fixed_counts(asked, lambda size: np.full(size, 3000 / math.prod(size)), 5.0)
+            patch.setattr(NoisyCounts, "measure", fixed)
             patch.setattr(NoisyCounts, "contrasts", contrasts)
             asked.append(triples_of(small().fit(table(related))))
         seen.append(asked)

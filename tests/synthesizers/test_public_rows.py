@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from fitted_tables import SCHEMA, coder, facts, frame, row, small, wgan
+from fitted_tables import SCHEMA, coder, facts, fixed_counts, frame, row, small, wgan
 
 from tabsynth import MargNet
 from tabsynth.encoding import TableEncoder
-from tabsynth.privacy.noise.counts import Measured, NoisyCounts, number_of
+from tabsynth.privacy.noise.counts import NoisyCounts
 from tabsynth.synthesizers.adversarial import method as counting
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training.private_step import PrivateStep
@@ -100,22 +100,6 @@ def test_frozen_counts_freeze_margnet(scored: bool, public: bool) -> None:
     for table in (frame(40), frame(55, seed=8)):
         asked: list[Any] = []
 
-        def measure(
-            self: Any,
-            account: Any,
-            sets: Any,
-            shares: Any,
-            bits: Any,
-            groups: Any,
-            *_: Any,
-            asked: Any = asked,
-        ) -> list[Measured]:
-            self.table.read(account)
-            asked.append((sets, list(shares), [[g.tolist() for g in by] for by in groups]))
-            sizes = [[number_of(by[j]) for j in s] for s, by in zip(sets, groups, strict=True)]
-            created = [30.0 * np.random.default_rng(len(s)).random(s) ** 4 for s in sizes]
-            return [Measured(tuple(s), c, 1.0) for s, c in zip(sets, created, strict=True)]
-
         def distances(
             self: Any, account: Any, sets: Any, expected: Any, *_: Any, asked: Any = asked
         ) -> np.ndarray:
@@ -131,7 +115,10 @@ def test_frozen_counts_freeze_margnet(scored: bool, public: bool) -> None:
             return np.full((len(sets), len(signs[0])), size), np.full(len(wide), size)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(NoisyCounts, "measure", measure)
+            fixed = fixed_counts(
+                asked, lambda size: 30.0 * np.random.default_rng(len(size)).random(size) ** 4, 1.0
+            )
+            patch.setattr(NoisyCounts, "measure", fixed)
             patch.setattr(NoisyCounts, "distances", distances)
             patch.setattr(NoisyCounts, "contrasts", contrasts)
             model = MargNet(
