@@ -89,7 +89,19 @@ def _nearest(block: Block, codes: np.ndarray, cells: int = 4_194_304) -> np.ndar
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
 
-SCHEMES = ("one-hot", "ordinal", "binary", "base-4", "base-10")
+# The encoders of category_encoders whose codes follow from the list of categories alone, by scheme, besides ``one-hot``. Of the
+# others, ``BackwardDifferenceEncoder`` is ``rank-hot`` when it is scaled, ``PolynomialEncoder`` overflows with 1,000 categories, and
+# the rest read rows or give several categories one code.
+ENCODERS = {
+    "ordinal": "OrdinalEncoder",
+    "binary": "BinaryEncoder",
+    "gray": "GrayEncoder",
+    "rank-hot": "RankHotEncoder",
+    "sum": "SumEncoder",
+    "helmert": "HelmertEncoder",
+}
+SCHEMES = ("one-hot", *ENCODERS, "base-4", "base-10")
+WIDE = ("one-hot", "rank-hot", "sum", "helmert")  # as many entries as categories
 
 
 def codebook(size: int, scheme: str) -> tuple[np.ndarray, Head]:
@@ -98,9 +110,11 @@ def codebook(size: int, scheme: str) -> tuple[np.ndarray, Head]:
     Parameters
     ----------
     size : int
-    scheme : {"one-hot", "ordinal", "binary", "base-N"}
-        ``ordinal``: one entry, the rank scaled to [0, 1]. ``binary`` and ``base-N``: the digits of
-        the rank, each scaled to [0, 1].
+    scheme : {"one-hot", "ordinal", "binary", "base-N", "gray", "rank-hot", "sum", "helmert"}
+        ``ordinal``: one entry, the rank. ``binary`` and ``base-N``: the digits of the rank. ``gray``: binary digits, of which
+        neighbours differ in one. ``rank-hot``: an entry for each rank but the lowest, 1 up to the own (a thermometer).
+        ``sum``: as ``one-hot``, made by a sigmoid for each entry. ``helmert``: each rank against the mean of the lower ones. All
+        entries are scaled to [0, 1].
 
     Returns
     -------
@@ -110,10 +124,9 @@ def codebook(size: int, scheme: str) -> tuple[np.ndarray, Head]:
 
     Notes
     -----
-    The codes are those of category_encoders' ``OneHotEncoder``, ``OrdinalEncoder``, ``BinaryEncoder`` and
-    ``BaseNEncoder``, fitted on the codes that the schema declares, never on rows. Each encoder transforms every
-    code once; rows are then looked up (:meth:`Layout.encode`). The result equals that of ``transform``, scaled to
-    [0, 1], and 10,000 rows of the census table take 2 to 90 ms in place of 110 to 200 ms. Their
+    The codes are those of category_encoders, fitted on the codes that the schema declares, never on rows. Each encoder
+    transforms every code once; rows are then looked up (:meth:`Layout.encode`). The result equals that of ``transform``,
+    scaled to [0, 1], and 10,000 rows of the census table take 2 to 90 ms in place of 110 to 200 ms. Their
     ``inverse_transform`` takes exact codes only: of a network's output such as (0.2, 0.5, 0.3) it makes no value or
     an error. So :meth:`Layout.decode` looks for the nearest code.
 
@@ -133,19 +146,23 @@ def _codebook(size: int, scheme: str, base: int) -> tuple[np.ndarray, Head]:
     # Imported here: with what it imports itself, it takes a second, and most tables are one-hot.
     import category_encoders as ce
 
-    options = {"cols": ["code"], "handle_unknown": "error", "handle_missing": "error"}
-    encoders = {
-        "ordinal": lambda: ce.OrdinalEncoder(**options),
-        "binary": lambda: ce.BinaryEncoder(**options),
-    }
-    encoder = encoders[scheme]() if scheme in encoders else ce.BaseNEncoder(base=base, **options)
+    options: dict[str, Any] = {"cols": ["code"], "handle_unknown": "error"}
+    options |= {"handle_missing": "error"} | ({} if scheme in ENCODERS else {"base": base})
+    encoder = getattr(ce, ENCODERS.get(scheme, "BaseNEncoder"))(**options)
     with warnings.catch_warnings():
-        # category-encoders 2.x still sets a pandas option that pandas 3 calls deprecated.
-        warnings.filterwarnings("ignore", message=".*no_silent_downcasting")
-        digits = encoder.fit_transform(pd.DataFrame({"code": np.arange(size)})).to_numpy()
-    if scheme == "ordinal":
-        digits, base = digits - digits.min(), size
-    codes = (digits.astype(np.float64) / (base - 1)).astype(np.float32)
+        warnings.simplefilter(
+            "ignore"
+        )  # category-encoders 2.x calls pandas in ways that are deprecated
+        values = encoder.fit_transform(pd.DataFrame({"code": np.arange(size)})).to_numpy()
+    digits = values.astype(np.float64)
+    if scheme in ("binary", "gray") or scheme not in ENCODERS:
+        codes = digits / (base - 1)
+    else:
+        digits = digits[
+            :, np.ptp(digits, axis=0) > 0
+        ]  # an entry that is the same of all categories
+        codes = (digits - digits.min(axis=0)) / np.ptp(digits, axis=0)
+    codes = codes.astype(np.float32)
     assert len(np.unique(codes, axis=0)) == len(codes)
     return codes, "sigmoid"
 
@@ -160,9 +177,9 @@ def _base(scheme: str) -> int:
     return int(text)
 
 
-# A one-hot codebook takes size² numbers; past this it is gigabytes.
+# A codebook of ``WIDE`` takes size² numbers; past this it is gigabytes.
 MAX_ONE_HOT = 4_096
-MAX_CODEBOOKS = 2**26  # numbers in the one-hot codebooks of all columns, those of one size once
+MAX_CODEBOOKS = 2**26  # numbers in such codebooks of all columns, those of one size once
 
 
 class TableEncoder:
@@ -174,8 +191,8 @@ class TableEncoder:
     ----------
     schema : Schema
     network_encoding : str or dict of str
-        The scheme of all columns (``one-hot``, ``ordinal``, ``binary``, ``base-N``), or a scheme by
-        column name; columns not named are one-hot.
+        The scheme of all columns, as :func:`codebook` takes it, or a scheme by column name; columns not named are
+        one-hot.
 
     Attributes
     ----------
@@ -208,7 +225,7 @@ class TableEncoder:
                 raise InputError(
                     f"network_encoding names column {quote(name)}, which the schema lacks."
                 )
-        _check_one_hot([c for c in schema.columns if schemes.get(c.name, "one-hot") == "one-hot"])
+        _check_wide([c for c in schema.columns if schemes.get(c.name, "one-hot") in WIDE])
         blocks, start = [], 0
         for column in schema.columns:
             scheme = schemes.get(column.name, "one-hot")
@@ -471,18 +488,18 @@ def _redraw(
     return True
 
 
-def _check_one_hot(columns: Sequence[Column]) -> None:
+def _check_wide(columns: Sequence[Column]) -> None:
     """Refuse columns whose codebooks take too much memory; columns of one size share one."""
     sizes = {column.size: column.name for column in columns}
     for size, name in sizes.items():
         if size > MAX_ONE_HOT:
             raise InputError(
-                f"Column {quote(name)} has {size} values, too many for one-hot codes (at most"
+                f"Column {quote(name)} has {size} values, too many for one-hot, rank-hot, sum or helmert codes (at most"
                 f" {MAX_ONE_HOT}); declare the common ones, with 'other' for the rest, or kind hierarchy, or fewer bins, or"
                 " take a GAN and encode the column as binary or base-N."
             )
     if sum(size**2 for size in sizes) > MAX_CODEBOOKS:
         raise InputError(
-            "The one-hot codes of all columns take too much memory; group values, or encode the largest"
+            "The codebooks of all columns take too much memory; group values, or encode the largest"
             f" column, {quote(sizes[max(sizes)])}, as binary or base-N."
         )

@@ -9,9 +9,13 @@ from table_strategies import schemas, tables
 
 from tabsynth import InputError, Schema
 from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.table import codebook
 from tabsynth.schema import Column
 
-SCHEMES = ["one-hot", "ordinal", "binary", "base-4", "base-7"]
+SCHEMES = [
+    *("one-hot", "ordinal", "binary", "base-4", "base-7"),
+    *("gray", "rank-hot", "sum", "helmert"),
+]
 
 
 @pytest.mark.slow
@@ -74,12 +78,38 @@ def test_schemes_by_column_and_their_widths() -> None:
     column = Column(name="a", kind="ordinal", dtype="int64", categories=tuple(range(17)))
     schema = Schema([column, Column(name="b", kind="categorical", dtype="str", categories=("x",))])
     widths = {s: TableEncoder(schema, {"a": s}).layout.width - 1 for s in SCHEMES}
-    assert widths == {"one-hot": 17, "ordinal": 1, "binary": 5, "base-4": 3, "base-7": 2}
+    assert widths == {
+        **{"one-hot": 17, "ordinal": 1, "binary": 5, "base-4": 3, "base-7": 2},
+        **{"gray": 5, "rank-hot": 16, "sum": 17, "helmert": 16},
+    }
     blocks = TableEncoder(schema, {"a": "binary"}).layout.blocks
     assert [(b.start, b.stop, b.head, b.size) for b in blocks] == [
         (0, 5, "sigmoid", 17),
         (5, 6, "softmax", 1),
     ]
+
+
+def test_codes_of_ordered_columns_keep_their_order() -> None:
+    """Neighbours differ in one entry by ``gray``; by ``rank-hot`` as many entries differ as there are ranks between."""
+    gray, thermometer, against_lower = (
+        codebook(9, scheme)[0] for scheme in ("gray", "rank-hot", "helmert")
+    )
+    assert (np.abs(np.diff(gray, axis=0)).sum(axis=1) == 1).all()
+    apart = np.abs(thermometer[:, None] - thermometer).sum(axis=2)
+    ranks = np.arange(9)
+    np.testing.assert_array_equal(apart, np.abs(ranks[:, None] - ranks))
+    # Entry j has the lower of two values for ranks up to j, the higher for rank j + 1, and one between for all others.
+    for j, entry in enumerate(against_lower.T):
+        assert (entry[: j + 1] == 0).all() and entry[j + 1] == 1
+        assert np.allclose(entry[j + 2 :], 1 / (j + 2))
+
+
+@pytest.mark.parametrize("scheme", ["rank-hot", "sum", "helmert"])
+def test_wide_codes_of_too_many_values_are_refused(scheme: str) -> None:
+    """Each is as wide as a one-hot code."""
+    column = Column(name="a", kind="ordinal", dtype="int64", categories=tuple(range(4_097)))
+    with pytest.raises(InputError, match="'a' has 4097 values, too many for"):
+        TableEncoder(Schema([column]), scheme)
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_a_model_whose_schema_is_small_and_whose_codes_are_not(tmp_path: Path) -
     write_model(
         tmp_path / "m", facts, {"probabilities": torch.full((1, width), 1 / 4_000)}, overwrite=True
     )
-    with pytest.raises(TabsynthError, match="one-hot codes of all columns take too much memory"):
+    with pytest.raises(TabsynthError, match="codebooks of all columns take too much memory"):
         load(tmp_path / "m")
 
 

@@ -27,9 +27,10 @@ _FULL_BATCHES = {
     "step__sampling_rate": 1.0,
 }
 PUBLIC = {"autoencoder": "public", "public": True}
+BY_COLUMN = {"network_encoding": ("gray", "rank-hot", "helmert", "sum")}
 
 # Options: "config" and "coder" change the tiny configurations, "base" and "base_coder" are the ones to start from,
-# "public" asks for a made-up public table, "unit" is the most rows of a unit, and "weight" the largest weight. All others
+# several network encodings are of the columns one after the other, "public" asks for a made-up public table, "unit" is the most rows of a unit, and "weight" the largest weight. All others
 # are parameters.
 WGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "dp-wgan": {},
@@ -46,6 +47,7 @@ WGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "dp-wgan, binary codes": {"network_encoding": "binary"},
     "dp-wgan, ordinal codes": {"network_encoding": "ordinal"},
     "dp-wgan, base-3 codes": {"network_encoding": "base-3"},
+    "dp-wgan, codes by column": BY_COLUMN,
     "dp-wgan, bam and dp-sat": {
         "config": {"step__rule": "bam"},
         "coder": {"step__rule": "dp-sat"},
@@ -76,6 +78,7 @@ GAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "dp-gan, binary codes": {"network_encoding": "binary"},
     "dp-gan, ordinal codes": {"network_encoding": "ordinal"},
     "dp-gan, base-3 codes, public autoencoder": {**PUBLIC, "network_encoding": "base-3"},
+    "dp-gan, codes by column": BY_COLUMN,
     "dp-gan, unit": {"unit": 2},
     "dp-gan, unit, basic": {"unit": 3, "variant": "basic"},
     # Of the variant's configuration: neither counts nor a generator that starts from them.
@@ -104,6 +107,8 @@ def make_tiny(
         schema = with_unit(schema, given.pop("unit"))
     if "weight" in given:
         schema = with_weight(schema, given.pop("weight"))
+    if isinstance(schemes := given.get("network_encoding"), tuple):
+        given["network_encoding"] = dict(zip(schema.learned.names, schemes, strict=False))
     changed = {**changes, **given.pop("config", {})}
     given["config"] = with_settings(given.pop("base", None) or start(options), **changed)
     coder = given.pop("base_coder", None) or AutoencoderConfig()

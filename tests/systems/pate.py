@@ -44,6 +44,7 @@ PATE_OPTIONS: dict[str, Mapping[str, Any]] = {
     "pate-gan, binary codes": {"network_encoding": "binary"},
     "pate-gan, ordinal codes": {"network_encoding": "ordinal"},
     "pate-gan, base-3 codes, public autoencoder": {**gan.PUBLIC, "network_encoding": "base-3"},
+    "pate-gan, codes by column": gan.BY_COLUMN,
     "pate-gan, rows and labels declared, public table": {
         "rows": 500,
         "queries": 60,
@@ -64,7 +65,11 @@ ACGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
         **{"network_encoding": "ordinal", "rows": 500},
         **{"queries": 60, "shares": True},
     },
-    "pate-acgan, base-3 codes, public autoencoder": {**gan.PUBLIC, "network_encoding": "base-3"},
+    "pate-acgan, base-3 codes, public autoencoder": {
+        **gan.PUBLIC,
+        "network_encoding": ("base-3", "sum", "base-3"),
+    },
+    "pate-acgan, codes by column": {"network_encoding": gan.BY_COLUMN["network_encoding"][:3]},
     "pate-acgan, networks": _NETWORKS,
     "pate-acgan, paper": _PAPER,
     "pate-acgan, unit, networks": {"unit": 3, **_NETWORKS},
@@ -85,9 +90,9 @@ def make_tiny_conditional(
     given, schema = dict(options), request.schema
     name = given["class_column"] = class_column(schema)
     if "network_encoding" in given:
-        given["network_encoding"] = {
-            n: given["network_encoding"] for n in schema.names if n != name
-        }
+        others, schemes = [n for n in schema.names if n != name], given["network_encoding"]
+        schemes = schemes if isinstance(schemes, tuple) else (schemes,) * len(others)
+        given["network_encoding"] = dict(zip(others, schemes, strict=False))
     if given.pop("shares", False):
         values = schema[name].categories
         given["class_shares"] = dict.fromkeys(values, 1 / len(values))

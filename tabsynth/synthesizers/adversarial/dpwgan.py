@@ -112,14 +112,14 @@ class DPWGAN(Synthesizer):
     public : DataFrame, optional
         A public table of the same schema: for the autoencoder, a warm start and stand-ins. You declare that
         it is public; the fit does not compare it with the private rows.
-    provenance : str, optional
+    public_source : str, optional
         Where the public table comes from and why it is public; required with one, and certified.
     step_rule : {None, "dp-sgd", "dp-sat", "bam"}
         How critic and autoencoder take private steps, at the same privacy cost; None: as configured, which
         is ``dp-sgd``.
-    encoding : str or dict
-        ``one-hot``, ``ordinal``, ``binary`` or ``base-N``, for all columns or by column; ``preset`` is
-        ``one-hot`` of ``default`` and ``ordinal`` of ``source``.
+    network_encoding : str or dict
+        ``one-hot``, ``ordinal``, ``binary``, ``base-N``, ``gray``, ``rank-hot``, ``sum`` or ``helmert``, for all columns
+        or by column; ``preset`` is ``one-hot`` of ``default`` and ``ordinal`` of ``source``.
     rows : int, optional
         The number of rows, if it is public. Otherwise it is measured with noise and charged.
     time_limit : float, optional
