@@ -35,7 +35,7 @@ def test_a_fit_takes_the_steps_of_its_printed_plan(folder):
         words = (*words, "--set", "autoencoder=none", "--rows", 300, "-o", "model.tabsynth")
         done = run(*words, *TINY, "--time-budget", "0.001s", "--overwrite", cwd=folder)
         assert steps(done.stdout) == (25, 40)
-        assert "by --time-budget 0.001 and a trial on the declared 300 rows" in done.stdout
+        assert "for a time budget of 0.001 s, by a trial on 300 made-up rows\n" in done.stdout
         assert "Stopped early" not in done.stdout
         certificate = certificate_of(folder)
         counts = {item["purpose"]: item["count"] for item in certificate["mechanisms"]}

@@ -57,7 +57,7 @@ def demo(
     table, facts = load_census()
     order = np.random.default_rng(0).permutation(len(table))
     train, test = table.iloc[order[:ROWS]], table.iloc[order[ROWS:]]
-    parameters: dict[str, Any] = {"epsilon": epsilon, "random_state": seed}
+    parameters: dict[str, Any] = {"epsilon": epsilon, "rows": ROWS, "random_state": seed}
     times = {"margnet": "time_limit", "dp-wgan": "time_budget"}
     synthesizers = {
         method: METHODS[method](facts, **{**parameters, time: SECONDS})

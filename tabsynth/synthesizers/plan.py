@@ -113,9 +113,8 @@ def complete_plan(
     a time budget.
     """
     seconds = None
-    of_table = isinstance(method.schema, Schema)
-    long = method.time_budget is None and (time_limit is None or time_limit >= SHORT)
-    if estimate_time and of_table and long:
+    estimate_time = estimate_time and isinstance(method.schema, Schema)
+    if estimate_time and method.time_budget is None and (time_limit is None or time_limit >= SHORT):
         seconds = estimate_seconds(method, spends, method.rows or NOMINAL_ROWS)
     ledger = planned_ledger(spends, earlier)
     return Plan(

@@ -4,7 +4,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, is_dataclass, replace
 from functools import partial
@@ -576,35 +576,31 @@ class FitSession:
             self._plan(self.ledger)
         else:
             self.spends = [_spend_from(item) for item in checkpoint.plan]
-            self._plan_steps(self.spends)
+            self._plan_steps(next((s.count for s in self.spends if s.purpose == CRITIC), None))
             self._check_project()
         checkpoint.begin([_spend_item(s) for s in self.spends], seeded=self.is_seeded)
 
     def _plan(self, ledger: Ledger) -> None:
         assert self.method is not None
         self.ledger = ledger
-        self._plan_steps()
+        self._plan_steps(self.steps)
         self.spends = self.method.plan(ledger)
         self._check_project()
 
-    def _plan_steps(self, planned: Sequence[PlannedSpend] = ()) -> None:
-        """Give the method the private steps of its time budget, if it has one: those of an earlier plan, or as measured.
+    def _plan_steps(self, steps: int | None) -> None:
+        """Give the method the private steps of its time budget, if it has one: as planned before, or as measured.
 
         They are measured once for an estimator, so that its plan is that of its fit.
         """
-        declared, steps = self.declared, self.steps
-        assert declared is not None
-        if declared.time_budget is None:
+        declared, estimator = self.declared, self.estimator
+        if declared is None or declared.time_budget is None:
             return
         if steps is None:
-            steps = next((s.count for s in planned if s.purpose == CRITIC), None)
-        if steps is None:
             fit = json.dumps([self._binding(), str(declared.device)])
-            before = getattr(self.estimator, "planned_steps_", None)
-            if before is None or before[0] != fit:
-                before = fit, steps_in_time(declared, declared.plan(self.ledger))
-                self.estimator.planned_steps_ = before
-            steps = before[1]
+            if getattr(estimator, "planned_steps_", ("", 0))[0] != fit:
+                plan = declared.plan(self.ledger)
+                estimator.planned_steps_ = fit, steps_in_time(declared, plan)
+            steps = estimator.planned_steps_[1]
         self.steps, self.method = steps, declared.with_steps(steps)
 
     def _check_project(self) -> None:

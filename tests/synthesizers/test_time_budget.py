@@ -80,8 +80,8 @@ def test_half_of_the_time_takes_half_of_the_steps_and_the_whole_epsilon() -> Non
     assert model.certificate()["epsilon"] == pytest.approx(gaussian_epsilon(model), rel=1e-3)
     assert model.certificate()["settings"]["time_budget"] == 22.0
     assert model.certificate()["training"]["stopped"] is None
-    assert "takes 150 of 300 steps of the critic, by time_budget=22" in str(planned)
-    assert "trial on 20,000 rows, as rows= declares none, that are made up" in str(planned)
+    assert "takes 150 of 300 steps of the critic for a time budget of 22 s" in str(planned)
+    assert "trial on 20,000 made-up rows; declare rows= for another number" in str(planned)
 
 
 @pytest.mark.parametrize("variant", ["advanced", "basic"])
@@ -89,7 +89,8 @@ def test_a_dp_gan_plans_its_steps_too(variant: str) -> None:
     config = dpgan(variant, step__count=STEPS)
     model = small_dpgan(variant=variant, time_budget=32.0, rows=60).set_params(config=config)
     with speed(40.0) as rows_measured:
-        assert "the declared 60 rows" in str(model.plan(estimate_time=False))
+        planned = str(model.plan(estimate_time=False))
+        assert "a trial on 60 made-up rows" in planned and "declare rows=" not in planned
         model.fit(frame())
     assert spent(model)["critic"] == 225 and rows_measured == [60]
     assert gaussian_epsilon(model) == pytest.approx(3.0, rel=0.01)

@@ -389,15 +389,11 @@ class NetworksMethod(TableMethod):
         notes = self.learning.notes(spends)
         if self.most_steps is None:
             return notes
-        rows = f"{NOMINAL_ROWS:,} rows, as rows= declares none,"
-        rows = rows if self.rows is None else f"the declared {self.rows:,} rows"
-        steps = (
-            f"takes {self.learning.config.step.count:,} of {self.most_steps:,} steps of the critic"
-        )
-        return [
-            f"{steps}, by time_budget={self.time_budget:g} and a trial on {rows} that are made up",
-            *notes,
-        ]
+        steps = f"{self.learning.config.step.count:,} of {self.most_steps:,} steps of the critic"
+        rows = f"{self.rows or NOMINAL_ROWS:,} made-up rows"
+        other = "" if self.rows else "; declare rows= for another number"
+        note = f"takes {steps} for a time budget of {self.time_budget:g} s, by a trial on {rows}{other}"
+        return [note, *notes]
 
     # Training.
 
