@@ -19,7 +19,7 @@ from tabsynth._random import keystream
 from tabsynth._typing import JsonObject
 from tabsynth._validate import in_range, integer, one_of, positive
 from tabsynth.encoding.table import Layout
-from tabsynth.errors import BudgetError
+from tabsynth.errors import BudgetError, InputError
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy, of_sum, steps_of
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact, recorder
 from tabsynth.privacy.noise.samplers import Bits, uniform
@@ -367,6 +367,8 @@ class StepConfig:
         return step_rule(self.rule, self.radius)
 
 
+# torch refuses to read a precision that was set by the other of its two ways; the second is of 2.9.
+LEGACY = not hasattr(torch.backends.cuda.matmul, "fp32_precision")
 ORDINARY_CALLS = 3  # before the recording: libraries set themselves up in them
 
 
@@ -456,18 +458,38 @@ def no_collection() -> Iterator[None]:
 
 
 @contextmanager
+def _products_in(precision: str, *devices: str) -> Iterator[None]:
+    """Compute float32 matrix products of ``cuda`` or ``mkldnn`` (the CPU) in a precision, and restore what a caller has set."""
+    backends = [getattr(torch.backends, name).matmul for name in devices if not LEGACY]
+    before = [backend.fp32_precision for backend in backends]
+    legacy = torch.get_float32_matmul_precision() if LEGACY else None
+    try:
+        if legacy is not None:
+            torch.set_float32_matmul_precision("highest" if precision == "ieee" else "high")
+        for backend in backends:
+            backend.fp32_precision = precision
+        if any(backend.fp32_precision != precision for backend in backends):
+            raise InputError(
+                "torch does not compute float32 matrix products in full precision, which private steps need;"
+                " set torch.backends.fp32_precision = 'ieee', or leave it as it was."
+            )
+        yield
+    finally:
+        if legacy is not None:
+            torch.set_float32_matmul_precision(legacy)
+        for backend, value in zip(backends, before, strict=True):
+            backend.fp32_precision = value
+
+
+@contextmanager
 def full_precision(device: torch.device) -> Iterator[None]:
     """Keep matrix products as they are in float32, whatever a caller has switched on: in private sums."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
+    with _products_in("ieee", "cuda", "mkldnn"):
         if device.type in ("cpu", "cuda"):
             with torch.autocast(device.type, enabled=False):
                 yield
         else:  # has no autocast
             yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 @contextmanager
@@ -480,12 +502,8 @@ def tf32(device: torch.device) -> Iterator[None]:
     if device.type != "cuda":
         yield
         return
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True
-    try:
+    with _products_in("tf32", "cuda"):
         yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 MOST_ROUNDING = 0.25  # of a bound: a reference whose rounding could take more of it is not used

@@ -71,7 +71,13 @@ from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.frames import parts_of
 from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import weights
-from tabsynth.training.private_step import CodedInputs, PrivateInputs, StepConfig, WeightedInputs
+from tabsynth.training.private_step import (
+    CodedInputs,
+    PrivateInputs,
+    StepConfig,
+    WeightedInputs,
+    full_precision,
+)
 from tabsynth.training.units import MOST_ROWS, UnitRows
 
 # Of the budget's μ², the unit in which Gaussian mechanisms add up.
@@ -266,6 +272,8 @@ class NetworksMethod(TableMethod):
 
     def check_settings(self) -> None:
         """Refuse settings that cannot be used."""
+        with full_precision(self.device):  # a step that cannot have it would fail after the counts
+            pass
         one_of("autoencoder", self.training, ("preset", *TRAININGS, None))
         if self.time_budget is not None:
             positive("time_budget", self.time_budget)
