@@ -41,7 +41,8 @@ def test_codes_follow_from_common_causes(monkeypatch):
     assert rows.shape == test.shape == (3000, 60) and set(np.unique(rows)) == {0, 1}
     both = pd.concat([rows, test]).mean()
     assert 0.005 < both.min() < 0.05 and 0.35 < both.max() < 0.4
-    shuffled = rows.apply(lambda column: np.random.default_rng(0).permutation(column.to_numpy()))
+    rng = np.random.default_rng(0)
+    shuffled = rows.apply(lambda column: rng.permutation(column.to_numpy()))
     assert 0.8 < grounds.area(rows, test) < 0.97
     assert grounds.area(shuffled, test) == pytest.approx(0.5, abs=0.1)
 
