@@ -6,6 +6,8 @@ the clip is a function of one row and of what is public by then.
 
 import gc
 import math
+import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -369,6 +371,7 @@ class StepConfig:
 
 # torch refuses to read a precision that was set by the other of its two ways; the second is of 2.9.
 LEGACY = not hasattr(torch.backends.cuda.matmul, "fp32_precision")
+CUDA_GRAPHS = "TABSYNTH_CUDA_GRAPHS"  # an environment variable; with 0 no step is recorded
 ORDINARY_CALLS = 3  # before the recording: libraries set themselves up in them
 
 
@@ -387,7 +390,7 @@ class Captured:
     -----
     The ordinary calls are calls like any other, and recording runs nothing: each call runs the body
     once. A replay runs no Python: it writes to the output tensors of the recording, and those are what
-    a call returns. Elsewhere than on CUDA the body is just called.
+    a call returns. Elsewhere than on CUDA the body is just called, and so it is where a recording fails.
     """
 
     def __init__(
@@ -396,12 +399,13 @@ class Captured:
         self.body, self.generators = body, [g for g in generators if g.device.type == "cuda"]
         self.calls = 0
         self.graph: torch.cuda.CUDAGraph | None = None
+        self.failed = False
         self.outputs: list[Tensor] = []
 
     def __call__(self, device: torch.device) -> list[Tensor]:
         """Run the body once; returns its outputs."""
         self.calls += 1
-        if device.type != "cuda":
+        if device.type != "cuda" or self.failed:
             self.outputs = self.body()
         elif self.calls <= ORDINARY_CALLS:
             stream = torch.cuda.Stream(device)
@@ -411,15 +415,34 @@ class Captured:
             torch.cuda.current_stream(device).wait_stream(stream)
         else:
             if self.graph is None:
-                self.graph = torch.cuda.CUDAGraph()
-                for generator in dict.fromkeys(self.generators):
-                    self.graph.register_generator_state(generator)
-                # What other threads do on the device does not spoil the recording.
-                recording = torch.cuda.graph(self.graph, capture_error_mode="thread_local")
-                with no_collection(), recording:
-                    self.outputs = self.body()
-            self.graph.replay()
+                self._record()
+            if self.graph is None:
+                self.outputs = self.body()
+            else:
+                self.graph.replay()
         return self.outputs
+
+    def _record(self) -> None:
+        """Record the body, which runs nothing; where that fails, warn, and leave the generators as they were."""
+        before = [generator.clone_state() for generator in self.generators]
+        try:
+            graph = torch.cuda.CUDAGraph()
+            for generator in dict.fromkeys(self.generators):
+                graph.register_generator_state(generator)
+            # What other threads do on the device does not spoil the recording.
+            recording = torch.cuda.graph(graph, capture_error_mode="thread_local")
+            with no_collection(), recording:
+                self.outputs = self.body()
+            self.graph = graph
+        except RuntimeError as error:
+            self.failed = True
+            for generator, state in zip(self.generators, before, strict=True):
+                generator.graphsafe_set_state(state)
+            warnings.warn(
+                f"Steps run without a CUDA graph, and take longer: {str(error).splitlines()[0]}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 class Slots:
@@ -647,6 +670,7 @@ class PrivateStep:
         self.places = batches.places()
         self._slots: Slots | None = None
         self._recorded: tuple[Terms, Captured] | None = None
+        self.recorded = os.environ.get(CUDA_GRAPHS) != "0"
 
     def gradient(
         self,
@@ -769,7 +793,7 @@ class PrivateStep:
     def _in_place(self, rows: Tensor | CodedInputs) -> bool:
         """Return whether steps have one shape, so that they can be recorded: on CUDA."""
         # An audit's recorder looks into each step.
-        return rows.device.type == "cuda" and len(rows) > 0 and recorder() is None
+        return self.recorded and rows.device.type == "cuda" and len(rows) > 0 and recorder() is None
 
     def _replay(
         self, terms: Terms, rows: Tensor | CodedInputs, parts: Tensor | None, layout: Tensor

@@ -2,6 +2,7 @@
 
 import gc
 import math
+import warnings
 import weakref
 from typing import Any
 
@@ -135,6 +136,39 @@ def test_a_step_without_room_amid_replays(
     monkeypatch.setattr("tabsynth.training.private_step.Captured", Replayed)
     torch.testing.assert_close(trained(step, minus_scores, public), wanted, rtol=1e-7, atol=1e-8)
     assert len(requested) == 8
+
+
+def test_where_recording_fails_steps_go_on_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the fourth call on, which would record: with one warning, and the body once a call."""
+
+    def refuse() -> None:
+        raise RuntimeError("CUDA driver is too old\nand more")
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", refuse)
+    calls: list[int] = []
+
+    def body() -> list[Tensor]:
+        calls.append(len(calls))
+        return [torch.full((1,), float(len(calls)))]
+
+    captured = Captured(body, [])
+    captured.calls = 3  # the ordinary calls are made
+    with pytest.warns(RuntimeWarning, match="without a CUDA graph.*: CUDA driver is too old$"):
+        (first,) = captured(torch.device("cuda"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (second,) = captured(torch.device("cuda"))
+    assert (float(first), float(second), calls) == (1.0, 2.0, [0, 1])
+
+
+def test_recording_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    class OnDevice(list[int]):
+        device = torch.device("cuda")
+
+    rows: Any = OnDevice([1, 2])
+    assert private_step(*KINDS[0])._in_place(rows)
+    monkeypatch.setenv("TABSYNTH_CUDA_GRAPHS", "0")
+    assert not private_step(*KINDS[0])._in_place(rows)
 
 
 def test_slots() -> None:
