@@ -23,7 +23,6 @@ from tabsynth.training.loop import TrainingMonitor
 WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3  # past them a plan warns
 SHORT = 60.0  # seconds: under a shorter time limit no time is spent on an estimate
 TRIAL_STEPS = 11
-LEAST_STEPS = 25  # of a time budget, however short it is
 TRIAL_ROWS = 100_000
 # Of made-up rows: how unequal values are, and how far columns depend on each other. With these the steps of a fit
 # take about as long as on the tables of reports/tables, where uniform rows take up to ten times as long.
@@ -219,7 +218,7 @@ def estimate_seconds(method: Method, spends: Sequence[PlannedSpend], rows: int) 
 def steps_in_time(method: Method, spends: Sequence[PlannedSpend]) -> int:
     """Return how many of the critic's steps the time budget of a method allows, by its speed on made-up rows.
 
-    They are at most those of the plan, and at least :data:`LEAST_STEPS`; other stages get as many times fewer. No private row is touched: the number follows from the schema, the declared or a
+    They are at most those of the plan; other stages get as many times fewer. No private row is touched: the number follows from the schema, the declared or a
     nominal number of rows, and the speed of the machine.
 
     Parameters
@@ -232,7 +231,7 @@ def steps_in_time(method: Method, spends: Sequence[PlannedSpend]) -> int:
     steps = next(s.count for s in spends if s.purpose == CRITIC)
     speed = measure_speed(method, spends, method.rows or NOMINAL_ROWS)
     share = (method.time_budget - speed.other) / max(speed.steps, 1e-9)
-    return min(steps, max(LEAST_STEPS, math.floor(steps * share)))
+    return max(0, math.floor(steps * min(1.0, share)))
 
 
 @limit_threads()

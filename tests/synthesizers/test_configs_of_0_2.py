@@ -18,7 +18,7 @@ from tabsynth.synthesizers.method import read_model, write_model
 CONFIGS = json.loads(Path(__file__).with_name("configs_of_0_2.json").read_text("utf-8"))
 MODELS: dict[str, Any] = {
     "dp-wgan": lambda: small(rows=60),
-    "dp-gan": small_dpgan,
+    "dp-gan": lambda: small_dpgan(config={"generator__anchor": 1.0}),  # the default of that version
     "pate-gan": small_pate,
     "pate-gan, paper": lambda: small_pate(teachers="networks", config={"start_from_counts": False}),
     "pate-acgan": lambda: small_acgan(class_shares={"x": 0.5, "y": 0.5}),

@@ -86,13 +86,13 @@ def test_half_of_the_time_takes_half_of_the_steps_and_the_whole_epsilon() -> Non
 
 @pytest.mark.parametrize("variant", ["advanced", "basic"])
 def test_a_dp_gan_plans_its_steps_too(variant: str) -> None:
-    config = dpgan(variant, step__count=STEPS)
+    config = dpgan(variant, step__count=1200)
     model = small_dpgan(variant=variant, time_budget=32.0, rows=60).set_params(config=config)
     with speed(40.0) as rows_measured:
         planned = str(model.plan(estimate_time=False))
         assert "a trial on 60 made-up rows" in planned and "declare rows=" not in planned
         model.fit(frame())
-    assert spent(model)["critic"] == 225 and rows_measured == [60]
+    assert spent(model)["critic"] == 900 and rows_measured == [60]
     assert gaussian_epsilon(model) == pytest.approx(3.0, rel=0.01)
 
 
@@ -100,6 +100,20 @@ def test_more_time_than_all_steps_take_adds_none() -> None:
     with speed(10.0):
         model = timed().fit(frame())
     assert spent(model)["critic"] == STEPS
+
+
+def test_a_short_time_takes_the_least_steps_and_the_whole_epsilon() -> None:
+    """Fewer would be worse than independent columns; where the settings have fewer, it takes these."""
+    with speed(4000.0):
+        model = timed()
+        assert "takes 100 of 300 steps of the critic" in (plan := str(model.plan()))
+        assert "22 s (the least; they take longer)" in plan
+        assert spent(model.fit(frame())) == {"one-way counts": 1, "autoencoder": 20, "critic": 100}
+        assert gaussian_epsilon(model) == pytest.approx(3.0, rel=0.01)
+        gan = small_dpgan(time_budget=1e-3)
+        assert "8 of 8" in str(gan.plan())
+        gan.set_params(config=dpgan(step__count=900))
+        assert "takes 600 of 900 steps" in str(gan.plan())
 
 
 def test_the_steps_of_a_public_table_follow_the_others() -> None:

@@ -151,7 +151,7 @@ class DPGANConfig:
     """
 
     generator: GeneratorConfig = field(
-        default_factory=lambda: GeneratorConfig(averaging=0.99, optimizer="adam")
+        default_factory=lambda: GeneratorConfig(averaging=0.99, optimizer="adam", anchor=3.0)
     )
     critic: CriticConfig = field(
         default_factory=lambda: CriticConfig(lr=3e-3, optimizer="adam", per_generator=4)

@@ -67,6 +67,9 @@ VARIANTS: dict[str, DPGANConfig] = {
     "advanced": ADVANCED,
     "ganobfuscator": with_settings(ADVANCED, clipping__grouping="flat"),
 }
+LEAST_STEPS = (
+    600  # of a time budget: the generator leaves its start long before it comes near the table
+)
 WARNING_OF_BASIC = (
     "note: variant basic serves comparisons with its paper; on a census table at epsilon = 1 its rows were worse than independent"
     " columns (tvd2 0.237 and 0.174)"
@@ -126,7 +129,11 @@ class DPGAN(Synthesizer):
         return make_networks(
             self,
             schema,
-            CriticLearning(config=config, warnings=(WARNING_OF_BASIC,) * (self.variant == "basic")),
+            CriticLearning(
+                config=config,
+                warnings=(WARNING_OF_BASIC,) * (self.variant == "basic"),
+                least_steps=LEAST_STEPS,
+            ),
             with_rule(coder, self.step_rule),
             network_encoding=self.network_encoding,
             starts_from_counts=config.start_from_counts,

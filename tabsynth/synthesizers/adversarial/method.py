@@ -119,6 +119,7 @@ class Learning(ABC):
     config: Any
     stated: JsonObject = field(default_factory=dict)  # settings that a certificate states
     warnings: tuple[str, ...] = ()  # of a preset that is worse than independent columns, for plans
+    least_steps: int = 100  # of a time budget: with fewer, rows are no better than independent columns (reports/gans)
 
     def check(self, layout: Layout) -> None:  # noqa: B027 - few have anything to refuse
         """Refuse codes of rows that the networks cannot use."""
@@ -254,8 +255,8 @@ class NetworksMethod(TableMethod):
         Whether the generator starts from noisy one-way counts.
     choices : dict
         Parameters that a model file keeps besides the configurations.
-    most_steps : int or None
-        The steps of the critic without the time budget, once others follow from it.
+    time_note : str
+        The steps that follow from the time budget, for the plan; empty before they are known.
     """
 
     model_class: ClassVar[type[FittedModel[Any]]] = NetworksModel
@@ -266,7 +267,7 @@ class NetworksMethod(TableMethod):
     autoencoder: AutoencoderConfig
     starts_from_counts: bool = True
     choices: JsonObject
-    most_steps: int | None = None
+    time_note: str = ""
 
     # Parameters.
 
@@ -378,30 +379,27 @@ class NetworksMethod(TableMethod):
         return {**autoencoder, **self.learning.free_steps(public=self.public is not None)}
 
     def with_steps(self, steps: int) -> Self:
-        """Return the method with other steps of the critic, and as many times fewer before them."""
+        """Return the method with other steps of the critic, from its least to its most, and as many times fewer before them."""
         config, coder = self.learning.config, self.autoencoder
         most = config.step.count
+        taken = min(most, max(steps, self.learning.least_steps))
         warm_start, coding = (
-            math.ceil(count * steps / most) for count in (config.warm_start_steps, coder.step.count)
+            math.ceil(count * taken / most) for count in (config.warm_start_steps, coder.step.count)
         )
-        config = with_settings(config, step__count=steps, warm_start_steps=warm_start)
+        config = with_settings(config, step__count=taken, warm_start_steps=warm_start)
+        longer = "" if steps >= taken else " (the least; they take longer)"
+        other = "" if self.rows else "; declare rows= for another number"
         return replace(
             self,
             learning=replace(self.learning, config=config),
             autoencoder=with_settings(coder, step__count=coding),
-            most_steps=most,
+            time_note=f"takes {taken:,} of {most:,} steps of the critic for a time budget of {self.time_budget:g} s{longer},"
+            f" by a trial on {self.rows or NOMINAL_ROWS:,} made-up rows{other}",
         )
 
     def notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
         """Return what to know of a plan before the fit."""
-        notes = self.learning.notes(spends)
-        if self.most_steps is None:
-            return notes
-        steps = f"{self.learning.config.step.count:,} of {self.most_steps:,} steps of the critic"
-        rows = f"{self.rows or NOMINAL_ROWS:,} made-up rows"
-        other = "" if self.rows else "; declare rows= for another number"
-        note = f"takes {steps} for a time budget of {self.time_budget:g} s, by a trial on {rows}{other}"
-        return [note, *notes]
+        return [*filter(None, [self.time_note]), *self.learning.notes(spends)]
 
     # Training.
 
