@@ -102,7 +102,6 @@ def complete_plan(
     method: Method,
     spends: Sequence[PlannedSpend],
     earlier: Ledger,
-    *,
     time_limit: float | None,
     estimate_time: bool,
 ) -> Plan:

@@ -211,11 +211,9 @@ class FitSession:
         return self._complete_plan(estimate_time)
 
     def _complete_plan(self, estimate_time: bool) -> Plan:
-        method, limit = self.method, self.estimator.time_limit
-        assert method is not None
-        return complete_plan(
-            method, self.spends, self.ledger, time_limit=limit, estimate_time=estimate_time
-        )
+        assert self.method is not None
+        times = self.estimator.time_limit, estimate_time
+        return complete_plan(self.method, self.spends, self.ledger, *times)
 
     def _make_method(self) -> Method:
         """Make the method for the schema; refuse parameters that cannot be used."""

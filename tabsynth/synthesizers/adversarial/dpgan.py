@@ -67,9 +67,6 @@ VARIANTS: dict[str, DPGANConfig] = {
     "advanced": ADVANCED,
     "ganobfuscator": with_settings(ADVANCED, clipping__grouping="flat"),
 }
-LEAST_STEPS = (
-    600  # of a time budget: the generator leaves its start long before it comes near the table
-)
 WARNING_OF_BASIC = (
     "note: variant basic serves comparisons with its paper; on a census table at epsilon = 1 its rows were worse than independent"
     " columns (tvd2 0.237 and 0.174)"
@@ -132,7 +129,7 @@ class DPGAN(Synthesizer):
             CriticLearning(
                 config=config,
                 warnings=(WARNING_OF_BASIC,) * (self.variant == "basic"),
-                least_steps=LEAST_STEPS,
+                least_steps=600,  # the generator leaves its start long before it comes near the table
             ),
             with_rule(coder, self.step_rule),
             network_encoding=self.network_encoding,
