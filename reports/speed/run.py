@@ -25,7 +25,7 @@ from engines import check_peers, engines  # noqa: E402
 from evaluation import grid, stages  # noqa: E402
 from fits import fits  # noqa: E402
 from harness import Row, Rows, Study, fill, releases, table  # noqa: E402
-from settings import Setting, census_width, settings, steps_of  # noqa: E402
+from settings import Setting, census_layout, settings, steps_of  # noqa: E402
 from teachers import rounds  # noqa: E402
 from timing import ratio, turns  # noqa: E402
 
@@ -85,7 +85,7 @@ def teachers() -> list[Row]:
     """Return a step of all teachers as K modules in a loop, over the one batched step; one thread."""
     torch.set_num_threads(1)
     out = []
-    for name, result in rounds(census_width()).items():
+    for name, result in rounds(census_layout().width).items():
         count = min(TURNS // 3, max(5, TURNS // 3 * 200 // result.count))
         times = turns({"batched": result.batched_step(), "loop": result.loop_step()}, count)
         row = {"teachers": name, "turns": count}

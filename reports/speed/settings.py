@@ -1,14 +1,19 @@
-"""The ordinary and the private steps of a comparison, which share one critic and one batch size."""
+"""The ordinary and the private steps of a comparison, which share one critic, one batch size and one table.
+
+Rows are one-hot codes of random categories. On the CPU the private step reads them as fits do, from category codes.
+"""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from tabsynth import Schema
 from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.table import Block, Layout
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.training.clipping import Clipping
@@ -18,6 +23,7 @@ from tabsynth.training.private_step import (
     DPSAT,
     DPSGD,
     Batches,
+    CodedInputs,
     PrivateStep,
     StepRule,
     critic_scores,
@@ -35,12 +41,21 @@ class Setting:
     """A critic and a batch size, which the steps of a comparison share."""
 
     def __init__(
-        self, width: int, batch: int, rows: int = ROWS, hidden: int = 256, device: str = "cpu"
+        self,
+        width: int,
+        batch: int,
+        rows: int = ROWS,
+        hidden: int = 256,
+        device: str = "cpu",
+        layout: Layout | None = None,
     ) -> None:
         rng = torch.Generator().manual_seed(0)
+        layout = layout or layout_of([8] * (width // 8))
+        codes = np.stack([np.random.default_rng(0).integers(0, n, rows) for n in layout.sizes], 1)
         self.width, self.batch, self.rows, self.hidden = width, batch, rows, hidden
         self.device = torch.device(device)
-        self.table = torch.rand(rows, width, generator=rng).to(device)
+        self.table = torch.from_numpy(layout.encode(codes)).to(device)
+        self.coded = CodedInputs.of(codes.astype(np.uint8), layout, self.device)
         self.fake = torch.rand(batch, width, generator=rng).to(device)
         self.rng = torch.Generator(device).manual_seed(1)
         self.penalised = Penalised(self)
@@ -94,7 +109,7 @@ class Setting:
         )
         private = PrivateStep(
             critic,
-            table=PrivateTable(self.table, ledger),
+            table=PrivateTable(self.coded if self.device.type == "cpu" else self.table, ledger),
             account=account,
             batches=Batches(rate=rate, expected_batch=self.batch),
             generator=torch.Generator(self.device).manual_seed(1),
@@ -141,17 +156,33 @@ def steps_of(s: Setting) -> tuple[dict[str, Step], list[tuple[str, str]]]:
     return steps, pairs
 
 
+def layout_of(sizes: Sequence[int]) -> Layout:
+    """Return one-hot codes of columns of some numbers of categories."""
+    ends = np.cumsum(sizes).tolist()
+    return Layout(
+        tuple(
+            Block(str(j), end - size, end, "softmax", np.eye(size, dtype=np.float32))
+            for j, (size, end) in enumerate(zip(sizes, ends, strict=True))
+        )
+    )
+
+
 def settings(device: str = "cpu") -> dict[str, Setting]:
     """Return the settings that are compared, by name."""
-    width = census_width()
+    census, wide = census_layout(), layout_of([20] * 10 + [14] * 28 + [10] * 8 + [14] * 2)
     return {
         "64 → 256 → 256 → 1, batch 512": Setting(64, 512, device=device),
         "64 → 256 → 256 → 1, batch 4,096": Setting(64, 4096, device=device),
-        f"census, {width} → 256 → 256 → 1, batch 954": Setting(width, 954, device=device),
+        f"census, {census.width} → 256 → 256 → 1, batch 954": Setting(
+            census.width, 954, device=device, layout=census
+        ),
+        "48 columns, 700 → 256 → 256 → 1, batch 954": Setting(
+            wide.width, 954, device=device, layout=wide
+        ),
     }
 
 
-def census_width() -> int:
-    """Codes of a row of the census table."""
+def census_layout() -> Layout:
+    """Return the codes of a row of the census table."""
     schema = Schema.load(ROOT / "data" / "census.schema.json")
-    return TableEncoder(schema, "one-hot").layout.width
+    return TableEncoder(schema, "one-hot").layout
