@@ -8,17 +8,23 @@ from settings import Step
 
 
 def turns(steps: dict[str, Step], count: int, device: str = "cpu") -> dict[str, list[float]]:
-    """Return the seconds of each step, each taking its turn; the first turns warm up and do not count."""
+    """Return the seconds of each step, each taking its turn; the first turns warm up and do not count.
+
+    On one thread of the CPU they are CPU seconds: what other processes do meanwhile does not count.
+    """
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+    clock = time.perf_counter
+    if device == "cpu" and torch.get_num_threads() == 1:
+        clock = time.thread_time
     times: dict[str, list[float]] = {name: [] for name in steps}
     for turn in range(count + 3):
         for name, step in steps.items():
             wait()
-            started = time.perf_counter()
+            started = clock()
             step()
             wait()
             if turn >= 3:
-                times[name].append(time.perf_counter() - started)
+                times[name].append(clock() - started)
     return times
 
 
