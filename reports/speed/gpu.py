@@ -27,7 +27,7 @@ from torch import Tensor, nn
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 from harness import Row, add_rows  # noqa: E402
-from settings import ROOT, ROWS, Setting, Step  # noqa: E402
+from settings import ROOT, ROWS, Setting, Step, census_layout  # noqa: E402
 from timing import ratio, turns  # noqa: E402
 
 from tabsynth import DPGAN, DPWGAN, PATEGAN, MargNet, Schema  # noqa: E402
@@ -44,7 +44,6 @@ from tabsynth.training.private_step import (  # noqa: E402
 MINUTES = 8.0
 TESTS = ("tests/synthesizers/test_cuda.py", "tests/training/test_capture.py")
 METHODS = {"dp-wgan": DPWGAN, "dp-gan": DPGAN, "pate-gan": PATEGAN, "margnet": MargNet}
-WIDTH = 205  # codes of a row of the census table
 
 
 class Recorded(Setting):
@@ -87,7 +86,9 @@ PAIRS = (
 
 def steps(batch: int, count: int, device: str) -> list[Row]:
     """Return each private step over its ordinary one, both recorded and both not; and over the latter as it is."""
-    setting = Recorded(WIDTH, batch, rows=max(ROWS, 4 * batch), device=device)
+    layout = census_layout()
+    rows = max(ROWS, 4 * batch)
+    setting = Recorded(layout.width, batch, rows=rows, device=device, layout=layout)
     each: dict[str, Step] = {}
     for way, ordinary, private in (
         ("recorded", setting.recorded_ordinary, setting.private),
