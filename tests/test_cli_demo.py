@@ -1,5 +1,6 @@
 """``tabsynth demo``: what it says before and after, and what it leaves."""
 
+import json
 import shlex
 from pathlib import Path
 from unittest import mock
@@ -38,6 +39,10 @@ def test_the_demo_says_what_its_table_is_and_what_to_do_next(small, tmp_path):
     for words in ("600 rows", "300 rows", "ε = 4", "three minutes", "written to results"):
         assert words in before
     assert "error" not in text and "Private" not in before
+    # Whatever else the machine does, the steps of DP-WGAN fit into its plan, and the whole budget is used.
+    assert "Stopped early" not in text[text.index("dp-wgan:") :]
+    text_of_gan = (tmp_path / "results/dp-wgan/synthetic.csv.certificate.json").read_text()
+    assert 3.9 < json.loads(text_of_gan)["epsilon"] <= 4
     opened, following = after.split("What to do next:")
     files = [line.split()[0] for line in opened.splitlines() if line.startswith("  ")]
     assert len(files) == 3

@@ -2,10 +2,13 @@
 
 import json
 import re
+from unittest import mock
 
 import command_lines as cl
 import pytest
 from command_lines import FIT_GAN, refused, run
+
+from tabsynth.synthesizers import plan
 
 TINY = ("--set", "generator.hidden=[8]", "--set", "critic.hidden=[8]", "--set", "step.count=40")
 
@@ -44,6 +47,22 @@ def test_a_fit_takes_the_steps_of_its_printed_plan(folder):
         assert certificate["settings"]["time_budget"] == 0.001
 
 
+def test_a_resumed_fit_prints_the_plan_that_it_follows(folder):
+    """The machine is ten times as fast when the same command runs again, and has no limit."""
+    words = (*FIT_GAN, "--epsilon", 2, *TINY[:-1], "step.count=400", "--time-budget", "100s")
+    words = (*words, "--checkpoint", "c", "--overwrite")
+    for seconds, limit in ((200, ("--time-limit", "0.001s")), (20, ())):
+        speed = mock.Mock(return_value=plan.Speed(seconds, 0.0))
+        with mock.patch.object(plan, "measure_speed", speed):
+            done = run(*words, *limit, cwd=folder)
+        assert steps(done.stdout) == (200, 400)
+        assert ("c: resumes from" in done.stdout) == (not limit)
+        assert ("0 of 200 steps of the critic were taken" in done.stdout) == bool(limit)
+    certificate = certificate_of(folder)
+    counts = {item["purpose"]: item["count"] for item in certificate["mechanisms"]}
+    assert counts["critic"] == 200 and 1.96 < certificate["epsilon"] <= 2
+
+
 def test_a_long_time_takes_all_steps_of_the_settings(folder):
     done = run(*FIT_GAN, "--epsilon", 2, *TINY, "--time-budget", "10h", cwd=folder)
     assert steps(done.stdout) == (40, 40)
@@ -63,8 +82,8 @@ def test_other_methods_take_none(folder, method):
     fit = ("fit", "people.csv", "--schema", "schema.json", "--epsilon", 2, "-o", "m")
     words = ("--method", method, "--time-budget", "60s")
     refused(*fit, *words, cwd=folder, says=f"Method {method} takes no --time-budget; leave it out")
-    plan = ("plan", "--rows", 300, "--epsilon", 2, "--schema", "schema.json")
-    refused(*plan, *words, cwd=folder, says=f"Method {method} takes no --time-budget")
+    planned = ("plan", "--rows", 300, "--epsilon", 2, "--schema", "schema.json")
+    refused(*planned, *words, cwd=folder, says=f"Method {method} takes no --time-budget")
     refused(*FIT_GAN, "--epsilon", 2, "--time-budget", "soon", cwd=folder,
             says="--time-budget like 90s, 10m or 2h, got 'soon'")  # fmt: skip
 

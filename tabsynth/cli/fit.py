@@ -265,7 +265,7 @@ def fit_and_print(
     if not drafts:
         # A resumed fit is checked by its checkpoint's plan.
         synthesizer.check(None if stands else ledger)
-        say(as_typed(str(synthesizer.plan())))
+        say(as_typed(str(synthesizer.plan(checkpoint=checkpoint))))
     # Errors of a draft come alone: only a fit that had begun has said something before.
     for line in [*stands, *([] if ledger is None or drafts else [ledger_status(ledger)])]:
         say(line)

@@ -185,13 +185,13 @@ class Synthesizer:
         with FitSession(self, ledger=ledger) as session:
             session.check()
 
-    def plan(self, *, estimate_time: bool = True) -> Plan:
+    def plan(self, *, estimate_time: bool = True, checkpoint: str | Path | None = None) -> Plan:
         """Return the privacy cost of :meth:`fit`, before a private row is read.
 
         Times are measured on made-up rows: as many as ``rows`` declares, else 20,000. Under a time limit of less than a
-        minute there is no estimate.
+        minute there is no estimate. The plan of a fit that resumes from ``checkpoint`` has the steps of its first plan.
         """
-        return FitSession(self).plan(estimate_time=estimate_time)
+        return FitSession(self, checkpoint=checkpoint).plan(estimate_time=estimate_time)
 
     def fit(
         self,

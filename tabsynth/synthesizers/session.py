@@ -207,6 +207,8 @@ class FitSession:
     def plan(self, *, estimate_time: bool) -> Plan:
         """Return the privacy cost of a fit, before a private row is read."""
         self._make_method()
+        if self.path is not None and (self.path / INDEX).exists():
+            self.steps = _critic_steps(read_index(self.path / INDEX)["plan"])
         self._plan(self._ledger_after(self._earlier_spends()))
         return self._complete_plan(estimate_time)
 
@@ -574,7 +576,7 @@ class FitSession:
             self._plan(self.ledger)
         else:
             self.spends = [_spend_from(item) for item in checkpoint.plan]
-            self._plan_steps(next((s.count for s in self.spends if s.purpose == CRITIC), None))
+            self._plan_steps(_critic_steps(checkpoint.plan))
             self._check_project()
         checkpoint.begin([_spend_item(s) for s in self.spends], seeded=self.is_seeded)
 
@@ -636,8 +638,7 @@ class FitSession:
             other_values = {name: value for name, value in parameters.items() if name in unnamed}
             facts |= {"schema": DRAFTED, "parameters": other_values}
         else:
-            assert self.declared is not None
-            facts |= self.declared.binding()
+            facts |= (self.declared or self.method).binding()
         return dict(json.loads(json.dumps(facts, default=_bound_value)))
 
     # The certificate.
@@ -773,6 +774,12 @@ def _spend_from(item: JsonObject) -> PlannedSpend:
     if not isinstance(purpose, str) or type(count) is not int or not 0 <= count <= MOST_USES:
         raise FileFormatError(f"The checkpoint's plan has a part that cannot be: {quote(item)}.")
     return PlannedSpend(purpose=purpose, mechanism=mechanism_from(item), count=count)
+
+
+def _critic_steps(plan: list[JsonObject] | None) -> int | None:
+    """Return the steps of the critic that the plan of a checkpoint has; None without any."""
+    spends = map(_spend_from, plan or ())
+    return next((s.count for s in spends if s.purpose == CRITIC), None)
 
 
 def _bound_value(value: object) -> object:

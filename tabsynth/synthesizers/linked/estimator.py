@@ -569,7 +569,7 @@ class LinkedMargNet(Synthesizer):
                 write_table(table, file, formulas=formulas, sep=sep, decimal=mark)
         return Path(path)
 
-    def plan(self, *, estimate_time: bool = False) -> Plan:
+    def plan(self, *, estimate_time: bool = False, checkpoint: str | Path | None = None) -> Plan:
         """Return the privacy cost of :meth:`fit`, before a private row is read. There is no estimate of the time."""
         return super().plan(estimate_time=False)
 
