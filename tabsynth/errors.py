@@ -30,6 +30,10 @@ class DraftWarning(UserWarning):
     """A private draft that left out a column, or keeps one that does not represent many of its rows."""
 
 
+class PlanWarning(UserWarning):
+    """A fit by settings that its plan advises against, such as votes that are little more than noise."""
+
+
 class ConvergenceWarning(UserWarning):
     """A fit that a time limit ended before its model came near what it is fitted to."""
 

@@ -61,6 +61,15 @@ def test_labels_as_json():
     assert 1907 in [labels["teachers"] for labels in result["grid"]]
 
 
+def test_a_preset_is_planned(tmp_path):
+    words = ("plan", "--rows", "900", "--epsilon", "3", "--method", "dp-wgan")
+    text = told(*words, "--preset", "source")
+    assert text == told(*words, "--set", "preset=source") != told(*words)
+    assert "worse than independent columns" in text
+    words = ("plan", "--rows", "900", "--epsilon", "3")
+    refused(*words, "--preset", "source", cwd=tmp_path, says="preset")
+
+
 def test_noise_is_told():
     text = told("plan", "--rows", "900", "--epsilon", "3", "--method", "dp-gan")
     assert "critic: " in text and "spends epsilon = " in text

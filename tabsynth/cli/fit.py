@@ -31,7 +31,7 @@ from tabsynth.cli.options import (
     refuse,
     typed_options,
 )
-from tabsynth.errors import ConvergenceWarning, DraftWarning, InputError
+from tabsynth.errors import ConvergenceWarning, DraftWarning, InputError, PlanWarning
 from tabsynth.methods import METHODS
 
 if TYPE_CHECKING:
@@ -273,7 +273,8 @@ def fit_and_print(
     if synthesizer.time_limit is not None:
         seconds = synthesizer.time_limit - (time.monotonic() - started)
         synthesizer.set_params(time_limit=max(seconds, LEAST_LIMIT))
-    for printed in (DraftWarning, ConvergenceWarning):  # what they say is printed after the fit
+    # What they say is printed: with the plan, or after the fit.
+    for printed in (DraftWarning, ConvergenceWarning, *([] if drafts else [PlanWarning])):
         warnings.simplefilter("ignore", printed)
     with one_interrupt():
         try:

@@ -151,10 +151,12 @@ class Settings:
     config: Path | None = option(
         "A TOML file with settings of the method; --set takes precedence.", panel=METHOD
     )
+    preset: str | None = option("A preset of the method, such as source.", panel=METHOD)
 
     def read(self) -> dict[str, Any]:
         """Read the settings that were typed, by name."""
-        return read_settings(self.config, self.set or ())
+        typed = {} if self.preset is None else {"preset": self.preset}
+        return {**read_settings(self.config, self.set or ()), **typed}
 
 
 @dataclass(frozen=True, kw_only=True)

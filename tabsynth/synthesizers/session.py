@@ -4,6 +4,7 @@ import json
 import logging
 import math
 import time
+import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, is_dataclass, replace
@@ -32,7 +33,7 @@ from tabsynth.drafting.private_schema import (
 )
 from tabsynth.drafting.suggestions import find_relations
 from tabsynth.encoding.rows import key_of
-from tabsynth.errors import BudgetError, FileFormatError, InputError
+from tabsynth.errors import BudgetError, FileFormatError, InputError, PlanWarning
 from tabsynth.methods import CRITIC
 from tabsynth.privacy.accounting.accountants import RENYI, Spend, epsilon_of
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian, mechanism_from
@@ -260,6 +261,9 @@ class FitSession:
             if verbose:
                 console = Console(stderr=True)
                 console.print(str(plan), markup=False, highlight=False, soft_wrap=True)
+        for note in method.notes(self.spends):
+            if note.startswith("note: "):  # others state facts
+                warnings.warn(note.removeprefix("note: "), PlanWarning, stacklevel=4)
         rows = method.encode_rows(table, key_of(self.estimator.random_state))
         self._open_checkpoint()
         limit = self.estimator.time_limit

@@ -24,14 +24,20 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
-    """Return a linear layer with torch's default law, drawn from ``generator`` rather than globally."""
+def bounds(inputs: int, outputs: int, xavier: bool) -> tuple[float, float]:
+    """Return b of the laws U[-b, b] of a layer's first weights and biases: torch's, or Xavier's (Glorot, Bengio 2010)."""
+    if xavier:
+        return math.sqrt(6 / (inputs + outputs)), 0.0
+    return 1 / math.sqrt(inputs), 1 / math.sqrt(inputs)
+
+
+def linear(inputs: int, outputs: int, rng: torch.Generator, xavier: bool = False) -> nn.Linear:
+    """Return a linear layer whose first weights are drawn from ``rng`` rather than globally; see :func:`bounds`."""
     with torch.random.fork_rng(devices=[]):  # torch.nn.utils.skip_init imports sympy, half a second
         layer = nn.Linear(inputs, outputs)
-    bound = 1 / math.sqrt(inputs)
     with torch.no_grad():
-        layer.weight.uniform_(-bound, bound, generator=generator)
-        layer.bias.uniform_(-bound, bound, generator=generator)
+        for part, b in zip(layer.parameters(), bounds(inputs, outputs, xavier), strict=True):
+            part.uniform_(-b, b, generator=rng)
     return layer
 
 
@@ -42,6 +48,7 @@ def mlp(
     activation: str = "relu",
     last: str | None = None,
     norm: bool = False,
+    xavier: bool = False,
 ) -> nn.Sequential:
     """Return linear layers of the given sizes with activations between them, and ``last`` at the end.
 
@@ -51,7 +58,7 @@ def mlp(
     one_of("activation", activation, ACTIVATIONS)
     layers: list[nn.Module] = []
     for i in range(len(sizes) - 1):
-        layers.append(linear(sizes[i], sizes[i + 1], generator))
+        layers.append(linear(sizes[i], sizes[i + 1], generator, xavier))
         if i < len(sizes) - 2:
             if norm:
                 layers.append(nn.BatchNorm1d(sizes[i + 1]))

@@ -1,6 +1,8 @@
 """K teachers as one network: the numbers of K networks, each of its own shard alone (R15)."""
 
+import math
 import resource
+from types import SimpleNamespace
 
 import forked
 import pytest
@@ -9,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from tabsynth.synthesizers.pate.config import PATEConfig
-from tabsynth.synthesizers.pate.teachers import Teachers, TeacherTrainer
+from tabsynth.synthesizers.pate.teachers import PATENetworks, Teachers, TeacherTrainer
+from tabsynth.training.networks import mlp
 
 torch.set_num_threads(1)
 WIDTH, BATCH = 6, 5
@@ -152,3 +155,43 @@ def _peak_of_two_thousand() -> int:
     trainer.step(4, torch.rand(8, 400, generator=rng(2)), rng(3))
     assert (trainer.teachers.weights[0] != before).flatten(1).any(1).all()
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def yes_counts(teachers: Teachers, rows: Tensor) -> Tensor:
+    """The clean counts of yes that networks hand to the aggregator."""
+    seen: list[Tensor] = []
+
+    def binary(yes: Tensor, count: int) -> Tensor:
+        seen.append(yes)
+        return yes > count / 2
+
+    training = SimpleNamespace(
+        _teachers=teachers,
+        _hide_label=lambda codes: codes,
+        _classes=0,
+        ensemble=SimpleNamespace(teachers=len(teachers.weights[0])),
+    )
+    PATENetworks._answers(training, SimpleNamespace(binary=binary), rows)  # type: ignore[arg-type]
+    return seen[0]
+
+
+def test_a_teacher_says_yes_to_half_of_the_questions_by_itself_alone() -> None:
+    """Whatever its level: and another teacher moves each count by 1 at most (R15)."""
+    rows = torch.rand(101, WIDTH, generator=rng(1))
+    teachers = Teachers(7, [WIDTH, 4, 1], rng())
+    counts = yes_counts(teachers, rows)
+    assert counts.sum() == 7 * 50
+    with torch.no_grad():
+        teachers.biases[-1][2] += 40.0  # another level alone: the same votes
+        assert (yes_counts(teachers, rows) == counts).all()
+        teachers.weights[-1][2] *= -1
+    assert (yes_counts(teachers, rows) - counts).abs().max() == 1
+
+
+def test_xaviers_first_weights() -> None:
+    """U[-b, b] with b² = 6 / (inputs + outputs), of networks and teachers; biases are 0."""
+    network, teachers = mlp([30, 20], rng(), xavier=True), Teachers(9, [30, 20], rng(), xavier=True)
+    for weight in (network[0].weight.detach(), teachers.weights[0].detach()):
+        assert weight.abs().max() == pytest.approx(math.sqrt(6 / 50), rel=0.02)
+        assert weight.std() == pytest.approx(math.sqrt(2 / 50), rel=0.08)
+    assert not network[0].bias.any() and not teachers.biases[0].any()

@@ -9,9 +9,9 @@ import pytest
 import torch
 from contexts import context_of
 
-from tabsynth import Schema
+from tabsynth import DPWGAN, Schema
 from tabsynth.encoding import Layout, TableEncoder
-from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
+from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy, SubsampledGaussian
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema import Column
 from tabsynth.synthesizers.adversarial.critic import Adversarial, WGANConfig
@@ -211,6 +211,18 @@ def test_source_numbers() -> None:
     assert (config.clipping.bound, config.clipping.centred) == ("fixed", False)
     assert not generator.rounded
     assert source_wgan(3).step.sampling_rate == 1.0 and source_wgan(3).step.count == 4
+
+
+def test_source_asks_for_its_rows() -> None:
+    """Its batches are of 16 rows where the number is declared; else a plan and a fit say so."""
+    schema = Schema([Column(name="c", kind="categorical", dtype="str", categories=("a", "b"))])
+    undeclared = DPWGAN(schema, epsilon=8.0, preset="source").plan(estimate_time=False)
+    declared = DPWGAN(schema, epsilon=8.0, preset="source", rows=4000).plan(estimate_time=False)
+    assert "declare rows=" in str(undeclared) and "declare rows=" not in str(declared)
+    critic = declared.spends[-1]
+    assert isinstance(critic.mechanism, SubsampledGaussian)
+    assert critic.mechanism.sampling_rate * 4000 == pytest.approx(16)
+    assert critic.count == 25 * 4000 // 16
 
 
 def test_the_fixed_bound_of_source_cuts_nothing_of_ten_columns() -> None:

@@ -12,7 +12,7 @@ from tabsynth.synthesizers.pate.config import (
     MarginalsConfig,
     NetworksConfig,
     PATEConfig,
-    paper_config,
+    networks_config,
 )
 
 _FULL_BATCHES = with_settings(
@@ -32,7 +32,7 @@ _FULL_BATCHES = with_settings(
     ),
 )
 _NETWORKS = {"teachers": "networks"}
-_PAPER = {**_NETWORKS, "base": paper_config()}
+_PAPER = {**_NETWORKS, "base": networks_config(), "config": {"accounting": "laplace"}}
 
 # Options: those of ``systems/gan.py``; "shares" declares equal shares of the classes.
 PATE_OPTIONS: dict[str, Mapping[str, Any]] = {

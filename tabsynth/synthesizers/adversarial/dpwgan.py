@@ -60,7 +60,8 @@ def source_wgan(rows: int) -> WGANConfig:
     Parameters
     ----------
     rows : int
-        A public number of rows; it sets the sampling rate and the number of steps.
+        A public number of rows; it sets the sampling rate and the number of steps. It must be known before the plan: the
+        noise of the steps follows from the rate, and a noisy count is released after the noise is planned.
     """
     batch = 16
     return WGANConfig(
@@ -87,6 +88,10 @@ SOURCE_ROWS = 13_508  # training rows of the document: 70% of 19,297
 WARNING_OF_SOURCE = (
     "note: preset source serves comparisons with its document; on a census table its rows were worse than independent columns at"
     " every epsilon (tvd2 0.702 and 0.174 at epsilon = 8)"
+)
+WARNING_OF_ROWS = (
+    f"note: batches of preset source are of 16 rows for a table of {SOURCE_ROWS:,} alone: the plan, made before a row is"
+    " counted, needs the number; declare rows="
 )
 
 
@@ -178,10 +183,11 @@ class DPWGAN(Synthesizer):
         config = with_rule(config_or_default("config", self.config, config), self.step_rule)
         coder = config_or_default("autoencoder_config", self.autoencoder_config, coder)
         stated = {"weight_clip": config.weight_clip}
+        warnings = (WARNING_OF_SOURCE,) * source + (WARNING_OF_ROWS,) * (source and not self.rows)
         return make_networks(
             self,
             schema,
-            CriticLearning(config=config, stated=stated, warnings=(WARNING_OF_SOURCE,) * source),
+            CriticLearning(config=config, stated=stated, warnings=warnings),
             with_rule(coder, self.step_rule),
             network_encoding=encoding,
             starts_from_counts=not source,

@@ -39,6 +39,9 @@ GENERATOR_OF_0_2: dict[str, str | None] = {
 }
 
 
+LATENTS = {"normal": torch.randn, "uniform": torch.rand}
+
+
 @dataclass(frozen=True, kw_only=True)
 class GeneratorConfig:
     """The generator of an adversarial network or of PATE, and its loss. All of it is public.
@@ -46,7 +49,11 @@ class GeneratorConfig:
     Attributes
     ----------
     latent_dim : int
-        Length of the noise z ~ N(0, I).
+        Length of the noise z.
+    latent : {"normal", "uniform"}
+        The law of z: N(0, I), or uniform on [0, 1].
+    xavier : bool
+        Whether the first weights follow Xavier's law, not torch's; those of PATE's teachers and student as well.
     hidden : tuple of int
         Widths of the hidden layers.
     norm : bool
@@ -71,6 +78,8 @@ class GeneratorConfig:
     """
 
     latent_dim: int = 64
+    latent: str = "normal"
+    xavier: bool = False
     hidden: tuple[int, ...] = (256, 256)
     norm: bool = True
     lr: float = 5e-4
@@ -84,6 +93,8 @@ class GeneratorConfig:
     def __post_init__(self) -> None:
         """Check the settings."""
         integer("generator.latent_dim", self.latent_dim)
+        one_of("generator.latent", self.latent, tuple(LATENTS))
+        one_of("generator.xavier", self.xavier, (True, False))
         widths("generator.hidden", self.hidden)
         one_of("generator.optimizer", self.optimizer, tuple(OPTIMIZERS))
         for name in ("lr", "temperature"):
@@ -223,13 +234,13 @@ class TableGenerator(nn.Module):
         decoder_inputs: int = 0,
     ) -> None:
         super().__init__()
-        self.latent_dim = config.latent_dim
+        self.latent_dim, self._law = config.latent_dim, LATENTS[config.latent]
         self.rounded = config.rounded
         self.heads = Heads(layout)
         outputs = layout.width if decoder is None else decoder_inputs
         last = None if decoder is None else "tanh"
         sizes = [config.latent_dim, *config.hidden, outputs]
-        self.body = mlp(sizes, rng, last=last, norm=config.norm)
+        self.body = mlp(sizes, rng, last=last, norm=config.norm, xavier=config.xavier)
         self.decoder = decoder if decoder is not None else nn.Identity()
 
     def start_from(self, marginals: Sequence[np.ndarray]) -> None:
@@ -250,9 +261,9 @@ class TableGenerator(nn.Module):
         return self.heads(self.logits(z), temperature, rng)
 
     def noise(self, rows: int, rng: torch.Generator) -> Tensor:
-        """Draw z ~ N(0, I), shape (rows, latent_dim)."""
+        """Draw z, shape (rows, latent_dim)."""
         device = next(self.parameters()).device
-        return torch.randn(rows, self.latent_dim, generator=rng, device=device)
+        return self._law(rows, self.latent_dim, generator=rng, device=device)
 
     @torch.no_grad()
     def sample(
@@ -347,7 +358,7 @@ class ConditionalGenerator(TableGenerator):
         return bool((self.shares >= 0).all()) and abs(float(self.shares.sum()) - 1) < NOT_ONE
 
     def noise(self, rows: int, rng: torch.Generator) -> Tensor:
-        """Draw z ~ N(0, I) and a class by its share, one-hot: shape (rows, latent_dim + classes)."""
+        """Draw z and a class by its share, one-hot: shape (rows, latent_dim + classes)."""
         drawn = torch.multinomial(self.shares, rows, replacement=True, generator=rng)
         return self._with_class(drawn, rng)
 
@@ -364,7 +375,7 @@ class ConditionalGenerator(TableGenerator):
 
     def _with_class(self, classes: Tensor, rng: torch.Generator) -> Tensor:
         device = self.shares.device
-        z = torch.randn(len(classes), self._free, generator=rng, device=device)
+        z = self._law(len(classes), self._free, generator=rng, device=device)
         return torch.cat([z, torch.eye(len(self.shares), device=device)[classes]], dim=1)
 
 

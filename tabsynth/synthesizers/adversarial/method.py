@@ -18,7 +18,7 @@ from tabsynth.encoding.rows import PrivateRows, Rows, codes_of, store_records, w
 from tabsynth.encoding.table import Layout, TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.methods import AUTOENCODER, COUNT, CRITIC, ONE_WAY, TOTAL
-from tabsynth.privacy.accounting.accountants import gaussian_mu
+from tabsynth.privacy.accounting.accountants import Spend, gaussian_mu
 from tabsynth.privacy.accounting.calibration import calibrate, matching_noise
 from tabsynth.privacy.accounting.mechanisms import (
     Gaussian,
@@ -133,6 +133,12 @@ class Learning(ABC):
         self, generator: TableGenerator, rng: torch.Generator, penalty: MomentPenalty
     ) -> GeneratorTraining:
         """Return what trains a generator; ``rng`` draws the first weights of the other networks."""
+
+    def fewer(
+        self, training: tuple[TrainingMechanism, ...], noise: float
+    ) -> tuple[TrainingMechanism, ...]:
+        """Return mechanisms with fewer uses, where ``noise`` is too much for those of ``training``; else themselves."""
+        return training
 
     def private_steps(self) -> list[StepConfig]:
         """Return the private steps of the networks."""
@@ -345,12 +351,15 @@ class NetworksMethod(TableMethod):
         noise, training = math.inf, self._mechanisms()
         if math.isfinite(mu):
             fixed = [*earlier.spends(), *((s.mechanism, s.count) for s in spends)]
-            noise = calibrate(
-                lambda s: [*fixed, *((part.mechanism(s), part.count) for part in training)],
-                self.epsilon,
-                self.delta,
-                earlier.filter if earlier.adaptive else None,
-            )
+            asked: tuple[TrainingMechanism, ...] = ()
+
+            def spent(noise: float) -> list[Spend]:
+                return [*fixed, *((part.mechanism(noise), part.count) for part in asked)]
+
+            while training != asked:
+                asked, kept_by = training, earlier.filter if earlier.adaptive else None
+                noise = calibrate(spent, self.epsilon, self.delta, kept_by)
+                training = self.learning.fewer(asked, noise)
         for part in training:
             mechanism = part.mechanism(noise) if math.isfinite(mu) else NoPrivacy()
             spends.append(PlannedSpend(purpose=part.purpose, mechanism=mechanism, count=part.count))

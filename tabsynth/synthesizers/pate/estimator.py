@@ -1,5 +1,6 @@
 """PATEGAN and PATEACGAN: a generator that learns from the noisy votes of teachers on disjoint shards."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -37,14 +38,13 @@ from tabsynth.synthesizers.adversarial.method import (
 )
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.method import NOMINAL_ROWS, PlannedSpend
-from tabsynth.synthesizers.pate.config import PATE_OF_0_2, PATEConfig, paper_config
+from tabsynth.synthesizers.pate.config import PATE_OF_0_2, PATEConfig, networks_config
 from tabsynth.synthesizers.pate.pairs import PATEMarginals
 from tabsynth.synthesizers.pate.rounds import EnsembleSettings
 from tabsynth.synthesizers.pate.teachers import PATENetworks
 
 MARGINALS, NETWORKS = "marginals", "networks"
 TEACHERS = (MARGINALS, NETWORKS)
-PAPER_ROWS_EACH = 1000  # of a teacher: the paper's best of n/50 … n/5000
 MOST_EPSILON = 100.0  # for the number of teachers: beyond, a budget is as good as none
 SURE = 0.75  # consensus of teachers at which the plan states the share of correct labels …
 VOID = 0.55  # … if that is less
@@ -54,6 +54,11 @@ DESCRIBED = {
 }
 CHOICES = ("teachers", "queries", "teacher_count")  # parameters that a model file keeps
 MOST_CLASSES = 100
+# Of networks, without a class and with one: up to which ε their rows are no better than what they start from.
+WEAK = {
+    False: (8, "votes of networks added nothing to the noisy one-way counts of a census table"),
+    True: (1, "pairs of columns were further from a census table than independent columns (tvd2)"),
+}
 
 
 @lru_cache(maxsize=64)
@@ -117,6 +122,18 @@ class VoteLearning(Learning):
         )
         return (votes, classes)
 
+    def fewer(
+        self, training: tuple[TrainingMechanism, ...], noise: float
+    ) -> tuple[TrainingMechanism, ...]:
+        """Return mechanisms of fewer labels, where the noise of a vote is above the largest of the configuration."""
+        share, count = self.config.max_noise, training[0].count
+        most = math.inf if share is None else share * self.ensemble.teachers
+        if noise <= most or count == self.config.rounds:
+            return training
+        # Noise grows as the root of the number of labels, or nearly.
+        count = max(self.config.rounds, int(0.98 * count * (most / noise) ** 2))
+        return tuple(replace(part, count=count) for part in training)
+
     def training(
         self, generator: TableGenerator, rng: torch.Generator, penalty: MomentPenalty
     ) -> GeneratorTraining:
@@ -138,12 +155,13 @@ class VoteLearning(Learning):
     def notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
         """Return what to know of a plan before the fit."""
         notes = [f"teachers: {self.ensemble.teachers:,} {DESCRIBED[self.teachers]}"]
+        notes += super().notes(spends)
         for vote in (s.mechanism for s in spends if isinstance(s.mechanism, NoisyVote)):
             right = share_right(SURE, vote)
             if right < VOID:
                 notes.append(
                     f"note: where {SURE:.0%} of the teachers agree, {right:.1%} of the labels are right"
-                    " (50% is chance): raise epsilon, or use margnet"
+                    " (50% is chance): raise epsilon, ask fewer queries, or use margnet"
                 )
         return notes
 
@@ -165,12 +183,8 @@ def _number_of_teachers(estimator: "PATEGAN | PATEACGAN") -> int:
     """Return K: as declared, else by the declared number of rows, or a nominal one."""
     count, rows = estimator.teacher_count, estimator.rows
     if count is None:
-        nominal = int(rows or NOMINAL_ROWS)
-        if estimator.teachers == NETWORKS:
-            return min(max(2, nominal // PAPER_ROWS_EACH), MOST_TEACHERS)
-        return recommend_teachers(
-            nominal, min(float(estimator.epsilon), MOST_EPSILON), float(estimator.delta)
-        )
+        epsilon = min(float(estimator.epsilon), MOST_EPSILON)
+        return recommend_teachers(int(rows or NOMINAL_ROWS), epsilon, float(estimator.delta))
     integer("teacher_count", count, least=2)  # one teacher is no majority
     if count > MOST_TEACHERS:
         raise InputError(f"Expected teacher_count of at most {MOST_TEACHERS:,}, got {count:,}.")
@@ -184,7 +198,7 @@ def _number_of_teachers(estimator: "PATEGAN | PATEACGAN") -> int:
 def _chosen_config(estimator: "PATEGAN | PATEACGAN") -> PATEConfig:
     """Return the configuration, which the parameter ``queries`` may change."""
     one_of("teachers", estimator.teachers, TEACHERS)
-    default = paper_config() if estimator.teachers == NETWORKS else PATEConfig()
+    default = networks_config() if estimator.teachers == NETWORKS else PATEConfig()
     config, queries = config_or_default("config", estimator.config, default), estimator.queries
     if estimator.teachers == MARGINALS and not config.generator.pair_anchor:
         raise InputError(
@@ -197,7 +211,7 @@ def _chosen_config(estimator: "PATEGAN | PATEACGAN") -> PATEConfig:
         raise InputError(
             f"Expected queries of at least {config.rounds}, one a round; got {queries}."
         )
-    return replace(config, queries=queries)
+    return replace(config, queries=queries, max_noise=None)
 
 
 def _make_voting(
@@ -209,6 +223,10 @@ def _make_voting(
 ) -> NetworksMethod:
     """Make the method of an estimator; ``stated`` and ``choices`` are of PATEACGAN alone."""
     config, teachers = _chosen_config(estimator), estimator.teachers
+    weak_until, finding = WEAK[ensemble.label is not None]
+    warning = (
+        f"note: {finding} at this epsilon (reports/pate); use teachers='marginals', or margnet"
+    )
     learning = VoteLearning(
         config=config,
         teachers=teachers,
@@ -216,6 +234,7 @@ def _make_voting(
         columns=schema.learned.columns,
         unit="record" if schema.unit is None else "unit with all of its records",
         stated={"teachers": teachers, **stated},
+        warnings=(warning,) * (teachers == NETWORKS and estimator.epsilon <= weak_until),
     )
     counts = teachers == MARGINALS or config.start_from_counts or ensemble.label is not None
     return make_networks(
@@ -261,8 +280,8 @@ class PATEGAN(Synthesizer):
 
     None of six public implementations of PATE-GAN satisfies the ε that it claims, and none reproduces the
     utility of the paper (Ganev et al. 2024: 19 privacy violations). This one is checked by record and
-    replay. With networks it does not reproduce the paper's utility either: without noise it approaches
-    independent columns, and at ε = 8 its labels are random (reports/pate). With marginals it does better, though not as
+    replay. With networks it does not reproduce the paper's utility either: without noise it learns pairs of
+    columns, and at ε = 8 its votes add nothing to noisy one-way counts (reports/pate). With marginals it does better, though not as
     well as :class:`tabsynth.MargNet`.
 
     Parameters
@@ -274,14 +293,14 @@ class PATEGAN(Synthesizer):
     delta : float
     teachers : {"marginals", "networks"}
         ``marginals``: :mod:`tabsynth.synthesizers.pate.pairs`. ``networks``: those of the paper,
-        :mod:`tabsynth.synthesizers.pate.teachers`; by default with Laplace noise on both counts, its data-independent
-        bound, and a generator step after each round.
+        :mod:`tabsynth.synthesizers.pate.teachers`; their departures are listed at
+        ``networks_config`` in :mod:`tabsynth.synthesizers.pate.config`.
     teacher_count : int, optional
-        K, public. By default what the planner recommends for ``rows`` and the budget (networks: one for
-        each thousand rows); where ``rows`` is not declared, for 20,000 rows. It never follows from the
+        K, public. By default what the planner recommends for ``rows`` and the budget; where ``rows`` is not declared, for 20,000 rows. It never follows from the
         private number of rows.
     queries : int, optional
-        Questions in all, public; the noise of their answers follows from it and from the budget.
+        Questions in all, public; the noise of their answers follows from it and from the budget. By default 20,000; of
+        networks as many as the budget affords at a noise of at most 0.15 K, and at most 20,000.
     autoencoder : {None, "dp-sgd", "public", "no-noise", "preset"}
         As in :class:`tabsynth.DPWGAN`; the generator then ends in its decoder.
     public, public_source : optional

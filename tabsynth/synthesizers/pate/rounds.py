@@ -5,7 +5,7 @@ rows become questions, each teacher votes by its own shard alone, a student lear
 answers, and the generator is trained against the student. Teachers, student and the generator's loss are those of
 :mod:`tabsynth.synthesizers.pate.pairs` or :mod:`tabsynth.synthesizers.pate.teachers`.
 
-NOTE[DIFF] The number of labels is fixed before the first is asked, and the noise follows from it; the
+NOTE[DIFF] The number of labels and their noise are fixed before the first is asked; the
 paper continues until a data-dependent ε is used up, which is itself a private figure.
 NOTE[DIFF] Each record is assigned to a teacher independently and permanently, and so is each unit of several records. The
 paper splits the table into equal parts, where one record more changes them all.

@@ -7,6 +7,10 @@ PATE-ACGAN has a source head and a class head in teachers and student, as AC-GAN
 
 NOTE[DIFF] Of PATE-ACGAN there is no paper, and its source has no algorithm. That teachers vote on the class as
 well is our reading of "noisily labelled samples"; the source says nothing of its privacy cost.
+NOTE[DIFF] A teacher says yes to the rows of a round above its own median, not above ½: trained teachers reject
+nearly all generated rows, and labels that are all alike teach nothing (reports/pate).
+NOTE[DIFF] Teachers learn the class from real rows alone. AC-GAN's loss covers generated rows, too, with which rows were
+further from the table (reports/pate).
 NOTE[DIFF] Heads go by rows without the label's codes, but for the student's source head: with them, the class
 head would read the class off the row.
 NOTE[DIFF] PATE-ACGAN draws classes by noisy one-way counts, and the generator starts from them. The source takes
@@ -14,7 +18,6 @@ the classes of the real rows, which is a read of private rows that it does not c
 generator without that start).
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -48,8 +51,7 @@ from tabsynth.synthesizers.pate.rounds import (
     run_rounds,
     take_shares,
 )
-from tabsynth.training.checkpoint import StateDict
-from tabsynth.training.networks import mlp, optimizer
+from tabsynth.training.networks import bounds, mlp, optimizer
 from tabsynth.training.private_step import (
     CHUNK_ROWS,
     PARTS_STEP,
@@ -74,16 +76,20 @@ class Teachers(nn.Module):
         Of the layers, input and outputs included.
     rng : torch.Generator
         Draws the first weights, of each teacher its own.
+    xavier : bool
+        Their law: see :func:`tabsynth.training.networks.bounds`.
     """
 
-    def __init__(self, teachers: int, widths: Sequence[int], rng: torch.Generator) -> None:
+    def __init__(
+        self, teachers: int, widths: Sequence[int], rng: torch.Generator, xavier: bool = False
+    ) -> None:
         super().__init__()
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         for inputs, outputs in pairwise(widths):
-            bound = 1 / math.sqrt(inputs)
-            for parameters, shape in (
-                (self.weights, (inputs, outputs)),
-                (self.biases, (1, outputs)),
+            weight, bias = bounds(inputs, outputs, xavier)
+            for parameters, shape, bound in (
+                (self.weights, (inputs, outputs), weight),
+                (self.biases, (1, outputs), bias),
             ):
                 drawn = torch.empty(teachers, *shape).uniform_(-bound, bound, generator=rng)
                 parameters.append(nn.Parameter(drawn))
@@ -226,30 +232,6 @@ class TeacherTrainer:
         self._optimizer.step()
 
 
-class LabelledRows:
-    """The generated rows of the present round and their noisy labels.
-
-    Labels of earlier rounds are not used: their teachers compared real rows with another generator, and
-    call real what the generator has produced too often since (reports/pate).
-    """
-
-    def __init__(self) -> None:
-        self.rows: dict[str, Tensor] = {}
-        self.device = torch.device("cpu")
-
-    def replace(self, **rows: Tensor) -> None:
-        """Take the rows of the next round: ``codes``, ``yes``, and ``classes`` where there are any."""
-        self.rows = rows
-
-    def state_dict(self) -> StateDict:
-        """Return all of it."""
-        return dict(self.rows)
-
-    def load_state_dict(self, state: StateDict) -> None:
-        """Invert :meth:`state_dict`."""
-        self.rows = {name: value.to(self.device) for name, value in state.items()}
-
-
 class PATENetworks(GeneratorTraining):
     """Teachers and a student that are networks, and a generator that is trained against the student.
 
@@ -278,19 +260,18 @@ class PATENetworks(GeneratorTraining):
         take_shares(self, ensemble)
         self._classes = 0 if label is None else label.stop - label.start
         sizes = [width, *self.settings.student_hidden, 1 + self._classes]
-        self.student = mlp(sizes, rng, activation="leaky-relu")
+        xavier = config.generator.xavier
+        self.student = mlp(sizes, rng, activation="leaky-relu", xavier=xavier)
         self._moves = optimizer("adam", self.student.parameters(), self.settings.lr, BETAS)
-        self.labelled = LabelledRows()
         # Of the fit alone, and in no state: after a crash they are trained again (R16).
         widths = [width, *self.settings.teacher_hidden, 1 + self._classes]
-        self._teachers = Teachers(ensemble.teachers, widths, rng)
+        self._teachers = Teachers(ensemble.teachers, widths, rng, xavier)
         self._trainer: TeacherTrainer | None = None
 
     def to(self, device: torch.device) -> Self:
         """Move all networks and targets to ``device``."""
         for network in (self.student, self._teachers):
             network.to(device)
-        self.labelled.device = device
         return super().to(device)
 
     def fit(self, context: TrainingContext) -> int:
@@ -301,9 +282,7 @@ class PATENetworks(GeneratorTraining):
             self.ask(aggregator, questions, dealt, rng)
 
         self.generator.train()
-        state = self.state(
-            optimizer=moves, student=self.student, moves=self._moves, labelled=self.labelled
-        )
+        state = self.state(optimizer=moves, student=self.student, moves=self._moves)
         done = run_rounds(
             context, self.config, self.ensemble, ask, lambda _: self.move(moves, rng), state
         )
@@ -313,7 +292,10 @@ class PATENetworks(GeneratorTraining):
     def ask(
         self, aggregator: NoisyAggregator, questions: int, dealt: Deal, rng: torch.Generator
     ) -> None:
-        """Ask one round of questions, and let the student learn from the noisy answers.
+        """Ask one round of questions, and let the student learn from the noisy answers of this round alone.
+
+        The teachers of earlier rounds compared real rows with another generator, and call real what it has produced too
+        often since (reports/pate).
 
         Parameters
         ----------
@@ -347,9 +329,9 @@ class PATENetworks(GeneratorTraining):
             self._trainer.step(config.teacher_batch, fake, rng)
         if (trace := recorder()) is not None:
             trace.teachers(list(self._teachers.parameters()))
-        self.labelled.replace(codes=codes, **self._answers(aggregator, codes))
+        answers = self._answers(aggregator, codes)
         for _ in range(config.student_steps):
-            self._learn(rng)
+            self._learn(codes, answers, rng)
 
     def _hide_label(self, codes: Rows) -> Rows:
         """Return codes without the label's, where a class head is to predict it."""
@@ -363,9 +345,11 @@ class PATENetworks(GeneratorTraining):
 
     def _answers(self, aggregator: NoisyAggregator, codes: Tensor) -> dict[str, Tensor]:
         """Return what the noisy votes say of each row."""
-        yes, votes = [], []
+        yes, votes, bar = [], [], None
         for says in self._teachers.outputs(self._hide_label(codes)):
-            yes.append((says[..., 0] > 0).sum(0))
+            if bar is None:  # of each teacher: by generated rows of one part, so of a public number
+                bar = says[..., 0].median(dim=1, keepdim=True).values
+            yes.append((says[..., 0] > bar).sum(0))
             if self._classes:
                 best = says[..., 1:].argmax(2)
                 votes.append(torch.stack([(best == c).sum(0) for c in range(self._classes)], dim=1))
@@ -380,15 +364,14 @@ class PATENetworks(GeneratorTraining):
         classes = self.student(self._hide_label(codes))[:, 1:] if self._classes else codes[:, :0]
         return source, classes
 
-    def _learn(self, rng: torch.Generator) -> None:
-        """Take one step of the student, on labelled rows of the round."""
-        labelled = self.labelled.rows
-        count, device = len(labelled["codes"]), labelled["codes"].device
-        drawn = torch.randint(count, (self.settings.student_batch,), generator=rng, device=device)
-        source, classes = self._student_says(labelled["codes"][drawn])
-        loss = binary_cross_entropy_with_logits(source, labelled["yes"][drawn].float())
+    def _learn(self, codes: Tensor, answers: dict[str, Tensor], rng: torch.Generator) -> None:
+        """Take one step of the student, on rows and their noisy labels."""
+        batch = (self.settings.student_batch,)
+        drawn = torch.randint(len(codes), batch, generator=rng, device=codes.device)
+        source, classes = self._student_says(codes[drawn])
+        loss = binary_cross_entropy_with_logits(source, answers["yes"][drawn].float())
         if self._classes:
-            loss = loss + cross_entropy(classes, labelled["classes"][drawn])
+            loss = loss + cross_entropy(classes, answers["classes"][drawn])
         grads = torch.autograd.grad(loss, list(self.student.parameters()))
         for parameter, grad in zip(self.student.parameters(), grads, strict=True):
             parameter.grad = grad
