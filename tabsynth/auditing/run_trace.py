@@ -162,7 +162,7 @@ class RecordRandomness:
 
     A record that only one of the two datasets contains is in every batch, so that its effect shows. If there are
     several such records, inputs may change by as many sensitivities. Where the schema declares a unit, a record is a
-    unit with all of its rows that are used; they are numbered as :func:`tabsynth.encoding.rows.units_of` has them.
+    unit with all of its rows that are used; they are numbered in the order of their hashes.
 
     Parameters
     ----------

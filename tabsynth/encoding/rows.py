@@ -84,17 +84,6 @@ def weights_of(rows: PrivateRows) -> np.ndarray | None:
     return rows.weights if isinstance(rows, Rows) else None
 
 
-def units_of(rows: PrivateRows) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the units in the order of their hashes, shape (units,), and the number of the unit of each row, shape (n,).
-
-    None where each row is a unit.
-    """
-    if not isinstance(rows, Rows) or rows.units is None:
-        return None
-    names, unit_of_row = np.unique(rows.units, return_inverse=True)
-    return names, unit_of_row
-
-
 def name_of(unit: object) -> str:
     """Return the text of a unit's value, by the value alone: 7, 7.0 and 7.00 are one unit, whatever type each has."""
     if isinstance(unit, bool | np.bool_ | float | np.floating) and float(unit).is_integer():

@@ -34,8 +34,6 @@ from tabsynth.privacy.noise.samplers import Bits
 ROUNDING = 2.0**-20  # of the sensitivity of a distance, set aside for the rounding of its sum
 LEAST = 1.0  # of the noisy size of a table, in its largest weights
 OF_PEOPLE = "Share of the population, because rows count by their weights."
-SHUFFLED = "the reference is the synthetic table with its columns shuffled."
-NOISE = "The noise alone"
 DISTANCE, SCORE, SIZE = DEFINITIONS["published"]
 
 

@@ -28,7 +28,6 @@ _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
-DAYS_A_YEAR = 365.2425
 
 
 def _calendar(days: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

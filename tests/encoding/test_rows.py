@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from record_replay import units_of
 
 from tabsynth import InputError, Schema
 from tabsynth.encoding import TableEncoder
-from tabsynth.encoding.rows import Rows, name_of, names_of, rows_within_bound, units_of
+from tabsynth.encoding.rows import Rows, name_of, names_of, rows_within_bound
 from tabsynth.schema import Column
 
 KEY, OTHER = b"0123456789abcdef", b"fedcba9876543210"

@@ -19,7 +19,7 @@ from tabsynth.auditing.replay import (
 )
 from tabsynth.auditing.run_trace import RecordRandomness
 from tabsynth.design import Design
-from tabsynth.encoding.rows import PrivateRows, codes_of, key_of, rows_of, units_of, weights_of
+from tabsynth.encoding.rows import PrivateRows, Rows, codes_of, key_of, rows_of, weights_of
 from tabsynth.errors import InputError
 from tabsynth.synthesizers.estimator import Synthesizer, as_counter
 from tabsynth.tables.counter import RowCounter
@@ -118,6 +118,17 @@ def draw_randomness(
     if design.unit is not None:
         randomness.most = _units_changed(design, contents)
     return randomness
+
+
+def units_of(rows: PrivateRows) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the units in the order of their hashes, shape (units,), and the number of the unit of each row, shape (n,).
+
+    None where each row is a unit.
+    """
+    if not isinstance(rows, Rows) or rows.units is None:
+        return None
+    names, unit_of_row = np.unique(rows.units, return_inverse=True)
+    return names, unit_of_row
 
 
 def record_contents(rows: PrivateRows) -> list[bytes]:

@@ -16,12 +16,13 @@ import pytest
 import torch
 from engine_tables import ENGINE_SCHEMA, some_rows
 from fitted_tables import SCHEMA, frame, small, small_acgan, small_dpgan, small_pate
+from record_replay import units_of
 
 from tabsynth import BudgetError, InputError, Schema
 from tabsynth.design import NO_DESIGN, Design
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding import rows as rows_module
-from tabsynth.encoding.rows import Records, Rows, codes_of, store_records, units_of, weights_of
+from tabsynth.encoding.rows import Records, Rows, codes_of, store_records, weights_of
 from tabsynth.errors import TabsynthError
 from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.noise import counts
