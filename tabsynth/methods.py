@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 ONE_WAY, JOINT, COUNT = "one-way counts", "joint counts", "row count"
 OVERLAP, CRITIC, VOTES = "overlap with the public table", "critic", "votes"
-AUTOENCODER, CLASS_VOTES = "autoencoder", "class votes"
+AUTOENCODER, CLASS_VOTES, SCORES = "autoencoder", "class votes", "scores of pairs"
 TABLES, TOTAL = "declared tables", "total of the survey weights"
 # Purposes of many releases, of which a time limit may leave some out. All others come before the first step.
 STEPS = (AUTOENCODER, CRITIC, VOTES, CLASS_VOTES)
@@ -38,6 +38,8 @@ class Fit:
         Whether the fit ended before its plan did, so that steps may be missing.
     private_autoencoder : bool
         Whether an autoencoder learned from private rows.
+    counted_pairs : bool
+        Whether an autoencoder learned from noisy counts of pairs of columns.
     class_votes : bool
         Whether teachers voted on classes besides.
     tables : tuple of str
@@ -53,6 +55,7 @@ class Fit:
     warm_start: bool
     stopped: bool
     private_autoencoder: bool = False
+    counted_pairs: bool = False
     class_votes: bool = False
     tables: tuple[str, ...] = ()
     declared_tables: bool = False
@@ -80,7 +83,7 @@ def _of_linked(fit: Fit) -> Required:
 
 
 def _of_critic(fit: Fit) -> Required:
-    counts: Required = [] if fit.rows_declared else [(ONE_WAY, COUNT)]
+    counts: Required = [*_pairs(fit), *([] if fit.rows_declared else [(ONE_WAY, COUNT)])]
     if fit.weighted and not fit.warm_start:
         counts.append((ONE_WAY, TOTAL))
     return counts if fit.stopped else [*counts, *_autoencoder(fit), (CRITIC,)]
@@ -90,8 +93,13 @@ def _autoencoder(fit: Fit) -> Required:
     return [(AUTOENCODER,)] if fit.private_autoencoder else []
 
 
+def _pairs(fit: Fit) -> Required:
+    # All counts are released before the first step.
+    return [(ONE_WAY,), (SCORES,), (JOINT,)] if fit.counted_pairs else []
+
+
 def _of_pate_gan(fit: Fit) -> Required:
-    return [] if fit.stopped else [*_autoencoder(fit), (VOTES,)]
+    return [*_pairs(fit), *([] if fit.stopped else [*_autoencoder(fit), (VOTES,)])]
 
 
 def _of_pate_acgan(fit: Fit) -> Required:

@@ -215,7 +215,7 @@ def charged(method: str) -> set[str]:
         *({}, {"rows": 100}, public, {"tables": [("a", "b")]}, {"target": "a"}),
         *({"preset": "source"}, {"teachers": "networks"}, {"variant": "basic"}),
         *({"autoencoder": "dp-sgd", **change} for change in ({}, {"teachers": "networks"})),
-        {"config": MargNetConfig(max_unscored=0)},
+        *({"autoencoder": "counts"}, {"config": MargNetConfig(max_unscored=0)}),
     ]
     needed = {"epsilon": math.inf, **({"class_column": "a"} if method == "pate-acgan" else {})}
     purposes = set()

@@ -27,6 +27,7 @@ _FULL_BATCHES = {
     "step__sampling_rate": 1.0,
 }
 PUBLIC = {"autoencoder": "public", "public": True}
+OF_COUNTS = {"autoencoder": "counts"}
 BY_COLUMN = {"network_encoding": ("gray", "rank-hot", "helmert", "sum")}
 
 # Options: "config" and "coder" change the tiny configurations, "base" and "base_coder" are the ones to start from,
@@ -42,6 +43,7 @@ WGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
         "config": {"clipping__max_norm": 0.05},
     },
     "dp-wgan, no autoencoder": {"autoencoder": None},
+    "dp-wgan, autoencoder of counts": OF_COUNTS,
     "dp-wgan, public autoencoder": PUBLIC,
     "dp-wgan, rows declared": {"rows": 500},
     "dp-wgan, binary codes": {"network_encoding": "binary"},
@@ -70,6 +72,7 @@ GAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "dp-gan, basic": {"variant": "basic"},
     "dp-gan, ganobfuscator": {"variant": "ganobfuscator"},
     "dp-gan, autoencoder": {"autoencoder": "dp-sgd"},
+    "dp-gan, autoencoder of counts, unit": {**OF_COUNTS, "unit": 2},
     "dp-gan, rows declared": {"rows": 500},
     "dp-gan, bam": {"step_rule": "bam"},
     "dp-gan, basic by bam": {"variant": "basic", "step_rule": "bam"},

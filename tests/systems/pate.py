@@ -41,6 +41,7 @@ PATE_OPTIONS: dict[str, Mapping[str, Any]] = {
     "pate-gan, paper": _PAPER,
     "pate-gan, paper, Gaussian votes": {**_PAPER, "config": {"accounting": "gaussian"}},
     "pate-gan, autoencoder": {"autoencoder": "dp-sgd"},
+    "pate-gan, autoencoder of counts, weights": {**gan.OF_COUNTS, "weight": 30.0},
     "pate-gan, binary codes": {"network_encoding": "binary"},
     "pate-gan, ordinal codes": {"network_encoding": "ordinal"},
     "pate-gan, base-3 codes, public autoencoder": {**gan.PUBLIC, "network_encoding": "base-3"},
@@ -57,6 +58,7 @@ PATE_OPTIONS: dict[str, Mapping[str, Any]] = {
 }
 ACGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "pate-acgan": {},
+    "pate-acgan, autoencoder of counts": gan.OF_COUNTS,
     "pate-acgan, binary codes, autoencoder": {
         "network_encoding": "binary",
         "autoencoder": "dp-sgd",

@@ -138,13 +138,14 @@ DIAGRAMS = {
 
 # Of each diagram: the reads of private rows that its boxes of releases show, by their names in a certificate.
 FIRST = ("one-way counts", "row count", "total of the survey weights")
+PAIRS = ("scores of pairs", "joint counts")  # that an autoencoder learns from
 STAGES = ("one-way counts", "scores of pairs", "signs of triples", "joint counts")
 READS = {
-    "dp-wgan": {"counts": FIRST[:1], "others": FIRST[1:], "coder": ("autoencoder",), "noise": ("critic",)},
-    "dp-gan": {"first": (*FIRST, "autoencoder"), "sum": ("critic",)},
-    "pate-gan": {"first": (*FIRST, "autoencoder"), "vote": ("votes",)},
+    "dp-wgan": {"counts": FIRST[:1], "others": (*FIRST[1:], *PAIRS), "coder": ("autoencoder",), "noise": ("critic",)},
+    "dp-gan": {"first": (*FIRST, *PAIRS, "autoencoder"), "sum": ("critic",)},
+    "pate-gan": {"first": (*FIRST, *PAIRS, "autoencoder"), "vote": ("votes",)},
     "pate-acgan": {
-        "first": (*FIRST[:2], "autoencoder"), "source": ("votes",), "class": ("class votes",),
+        "first": (*FIRST[:2], *PAIRS, "autoencoder"), "source": ("votes",), "class": ("class votes",),
     },
     "margnet": {
         "tables": ("declared tables",), "one": STAGES[:1], "scores": STAGES[1:3],

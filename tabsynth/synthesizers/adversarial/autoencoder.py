@@ -32,11 +32,13 @@ from tabsynth.synthesizers.method import check_parts
 from tabsynth.training.clipping import Clipping
 from tabsynth.training.loop import run_steps
 from tabsynth.training.networks import ACTIVATIONS, Heads, State, mlp, optimizer, set_bias
-from tabsynth.training.private_step import StepConfig, describe_rule
+from tabsynth.training.private_step import CodedInputs, StepConfig, describe_rule
 
 ADAM = (0.9, 0.999)  # its usual βs
-# On private rows with DP-SGD; on a table that costs nothing; on private rows without noise (ε = ∞).
-TRAININGS = ("dp-sgd", "public", "no-noise")
+# On rows that are drawn from noisy counts, then on private rows with DP-SGD; with DP-SGD alone; on a table that costs nothing; on
+# private rows without noise (ε = ∞).
+TRAININGS = ("counts", "dp-sgd", "public", "no-noise")
+OF_COUNTS = "autoencoder on rows of noisy counts"  # the first stage of ``counts``
 
 
 # The settings of version 0.2.0 by their present names; None: no setting any more.
@@ -67,9 +69,10 @@ class AutoencoderConfig:
     max_norm : float
         The bound of one example's gradient.
     share : float
-        Share of the budget, in squared Gaussian-DP μ, that the private steps may spend.
+        Share of the budget, in squared Gaussian-DP μ, of the private steps, and the same again of noisy counts to learn
+        from, where there are such.
     step : StepConfig
-        The private steps.
+        The private steps; as many are on rows that cost nothing, where there are such.
     """
 
     hidden: tuple[int, ...] = ()
@@ -148,7 +151,7 @@ class Autoencoder(nn.Module):
         state = State(autoencoder=self, optimizer=moves, step=step)
         # Half of the time at most: a generator without a critic is worth nothing.
         return run_steps(
-            AUTOENCODER,
+            account.purpose,
             account.granted,
             one,
             context.monitor,
@@ -157,12 +160,14 @@ class Autoencoder(nn.Module):
             state=state,
         )
 
-    def fit_public(self, context: TrainingContext, codes: Tensor) -> int:
-        """Train on the codes of a table that costs nothing; return the number of steps."""
+    def fit_public(
+        self, context: TrainingContext, codes: Tensor | CodedInputs, stage: str = AUTOENCODER
+    ) -> int:
+        """Train on rows that cost nothing; return the number of steps. ``stage`` names it in a checkpoint."""
         # It needs no budget: its ledger has no limit, and is thrown away.
         free = Ledger(math.inf, 0.5)
         steps = context.monitor.limit_steps(self.config.step.count)
-        account = free.open(AUTOENCODER, NoPrivacy(), steps)
+        account = free.open(stage, NoPrivacy(), steps)
         public = replace(
             context,
             table=PrivateTable(codes, free),

@@ -88,7 +88,7 @@ class DPGAN(Synthesizer):
         ``basic``: the paper's Algorithm 1. ``advanced``: with its groups of parameters (each weight,
         and all biases), adaptive bounds and warm start, and what our DP-WGAN gains for free.
         ``ganobfuscator`` (Xu et al. 2019): with one group.
-    autoencoder : {None, "dp-sgd", "public", "no-noise", "preset"}
+    autoencoder : {None, "counts", "dp-sgd", "public", "no-noise", "preset"}
         As in :class:`tabsynth.DPWGAN`; ``preset`` is whichever the budget allows.
     public, public_source : optional
         A public table, as in :class:`tabsynth.DPWGAN`.

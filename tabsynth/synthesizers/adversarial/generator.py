@@ -20,7 +20,7 @@ from tabsynth.training.checkpoint import StateDict, Stateful
 from tabsynth.training.clipping import Clipping
 from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import OPTIMIZERS, Heads, State, mlp, optimizer, set_bias
-from tabsynth.training.private_step import Batches, PrivateStep, StepConfig
+from tabsynth.training.private_step import Batches, CodedInputs, PrivateStep, StepConfig
 
 # The settings of version 0.2.0, whose configurations had no parts, by their present names; None: no setting any more.
 GENERATOR_OF_0_2: dict[str, str | None] = {
@@ -501,6 +501,8 @@ class TrainingContext:
         One-way distributions that are already released.
     public_codes : Tensor, shape (m, layout.width), optional
         Codes of a public table.
+    drawn : CodedInputs, optional
+        Rows that are drawn from noisy counts, for an autoencoder.
     """
 
     table: PrivateTable[Any]
@@ -512,6 +514,7 @@ class TrainingContext:
     max_rows_per_unit: int = 1
     marginals: Sequence[np.ndarray] | None = None
     public_codes: Tensor | None = None
+    drawn: CodedInputs | None = None
 
     def batch_size(self, rate: float, min_rows: int = 1) -> int:
         """Return the expected number of rows of a batch, and at least ``min_rows``."""

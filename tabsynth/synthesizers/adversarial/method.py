@@ -17,7 +17,7 @@ from tabsynth._validate import one_of, positive, quote
 from tabsynth.encoding.rows import PrivateRows, Rows, codes_of, store_records, weights_of
 from tabsynth.encoding.table import Layout, TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.methods import AUTOENCODER, COUNT, CRITIC, ONE_WAY, TOTAL
+from tabsynth.methods import AUTOENCODER, COUNT, CRITIC, JOINT, ONE_WAY, SCORES, TOTAL
 from tabsynth.privacy.accounting.accountants import Spend, gaussian_mu
 from tabsynth.privacy.accounting.calibration import calibrate, matching_noise
 from tabsynth.privacy.accounting.mechanisms import (
@@ -43,6 +43,7 @@ from tabsynth.schema.linked import LinkedSchema, read_table_schema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.adversarial.autoencoder import (
     AUTOENCODER_OF_0_2,
+    OF_COUNTS,
     TRAININGS,
     Autoencoder,
     AutoencoderConfig,
@@ -55,6 +56,8 @@ from tabsynth.synthesizers.adversarial.generator import (
     TrainingContext,
 )
 from tabsynth.synthesizers.conditions import Condition
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.measurement import PrivateMarginals, Task
 from tabsynth.synthesizers.method import (
     NOMINAL_ROWS,
     Config,
@@ -89,6 +92,8 @@ FORMER_VALUES = {
     "grouping": "clusters",
     "variant": "advanced-clusters",
 }
+PARTS = {SCORES: 0.3, JOINT: 0.7}  # of the share of the counts that an autoencoder learns from
+TREE_ROWS = 20_000  # the most that an autoencoder learns from
 PUBLIC_TABLE = "rows of the public table"  # in a certificate, which states their provenance
 
 
@@ -254,7 +259,7 @@ class NetworksMethod(TableMethod):
     Attributes
     ----------
     learning : Learning
-    training : {"dp-sgd", "public", "no-noise", None}
+    training : {"counts", "dp-sgd", "public", "no-noise", None}
         The training of the autoencoder; None without one.
     autoencoder : AutoencoderConfig
     starts_from_counts : bool
@@ -291,6 +296,10 @@ class NetworksMethod(TableMethod):
             )
         if self.training == "public" and self.public is None:
             raise InputError("autoencoder='public' needs a public table: give public=.")
+        if self.training == "counts" and not self.starts_from_counts:
+            raise InputError(
+                "autoencoder='counts' needs the one-way counts, which these settings leave out; use 'dp-sgd', 'public' or None."
+            )
         self.learning.check(self.encoder.layout)
         self._check_units()
 
@@ -326,7 +335,9 @@ class NetworksMethod(TableMethod):
             purposes.append(COUNT)
         if self.schema.weight and needs_rows and not of_columns:
             purposes.append(TOTAL)
-        return purposes
+        # Of one column there are no pairs.
+        of_pairs = self.training == "counts" and len(self.schema.learned.sizes) > 1
+        return [*purposes, *(PARTS if of_pairs else ())]
 
     def _mechanisms(self) -> tuple[TrainingMechanism, ...]:
         return self.learning.mechanisms(self._free_rows)
@@ -340,8 +351,9 @@ class NetworksMethod(TableMethod):
             If they leave nothing.
         """
         mu, autoencoder = _mu_left(self.epsilon, self.delta, earlier), self._private_autoencoder
+        shares = SHARES | {name: self.autoencoder.share * part for name, part in PARTS.items()}
         spends = [
-            PlannedSpend(purpose=name, mechanism=_gaussian(mu, SHARES[name]), count=1)
+            PlannedSpend(purpose=name, mechanism=_gaussian(mu, shares[name]), count=1)
             for name in self.count_purposes()
         ]
         if autoencoder is not None:
@@ -382,9 +394,8 @@ class NetworksMethod(TableMethod):
 
     def free_steps(self) -> dict[str, int]:
         """Return the number of steps of each stage that reads no private row."""
-        autoencoder = (
-            {AUTOENCODER: self.autoencoder.step.count} if self.training == "public" else {}
-        )
+        stage = {"counts": OF_COUNTS, "public": AUTOENCODER}.get(self.training or "")
+        autoencoder = {} if stage is None else {stage: self.autoencoder.step.count}
         return {**autoencoder, **self.learning.free_steps(public=self.public is not None)}
 
     def with_steps(self, steps: int) -> Self:
@@ -426,13 +437,23 @@ class NetworksMethod(TableMethod):
         counts_noise, init_rng = randomness.noise(), randomness.torch()
         private, public = randomness.torch(device), randomness.torch(device)
         streams = Streams(init_rng, private, public, randomness.noise(), randomness.noise())
-        # All accounts are opened before the first row is read: a plan past the budget reads nothing.
+        rng = randomness.numpy()
+        # Accounts are opened before the first row is read: a plan past the budget reads nothing. Those of pairs follow.
         accounts = {
             s.purpose: ledger.open(s.purpose, s.mechanism, s.count, self._details(s.purpose))
             for s in spends
+            if s.purpose not in PARTS
         }
         free, layout = self.public_index, self.encoder.layout
-        counts = self._count(PrivateTable(rows, ledger), accounts, counts_noise, monitor)
+        table, drawn = PrivateTable(rows, ledger), None
+        counts = self._count(table, accounts, counts_noise, monitor)
+        if self.training == "counts":
+            assert counts.marginals is not None
+            task = Task(domain=self.schema.learned, config=MargNetConfig(), design=design)
+            pairs = PrivateMarginals(task, table, spends, counts_noise, monitor)
+            tree = pairs.tree(counts.marginals, counts.rows)
+            index = tree.draw_values(round(min(max(counts.rows, 1.0), TREE_ROWS)), rng)
+            drawn = CodedInputs.of(index, layout, device)
         population = counts.population
         training = self._train_networks(
             TrainingContext(
@@ -446,6 +467,7 @@ class NetworksMethod(TableMethod):
                 else population.total / float(design.max_weight or 1),
                 max_rows_per_unit=design.rows,
                 marginals=counts.marginals,
+                drawn=drawn,
                 public_codes=None
                 if free is None
                 else torch.from_numpy(layout.encode(free)).to(device),
@@ -517,7 +539,7 @@ class NetworksMethod(TableMethod):
         return training
 
     def _train_autoencoder(self, context: TrainingContext) -> Autoencoder | None:
-        """Train the autoencoder on private rows if it has an account, else on public codes."""
+        """Train the autoencoder on rows of noisy counts, private rows or a public table."""
         if self.training is None:
             return None
         streams, account = context.streams, context.accounts.get(AUTOENCODER)
@@ -525,6 +547,8 @@ class NetworksMethod(TableMethod):
         if context.marginals is not None:
             model.start_from(context.marginals)
         model.to(self.device)
+        if context.drawn is not None:
+            model.fit_public(context, context.drawn, OF_COUNTS)
         if account is not None:
             model.fit(context, account, streams.private, streams.coder_noise)
         elif context.public_codes is not None:

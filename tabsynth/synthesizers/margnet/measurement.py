@@ -40,6 +40,7 @@ from tabsynth.privacy.noise.counts import (
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import DeclaredTable, TableCounts
+from tabsynth.synthesizers.margnet.estimation import departures
 from tabsynth.synthesizers.margnet.grids import (
     MOST_PART,
     Grid,
@@ -71,10 +72,12 @@ from tabsynth.synthesizers.margnet.selection import (
     share_of_columns,
     share_of_triples,
     sign_codes,
+    spanning_tree,
     triples_within,
     weighted_tree,
     worth_counting,
 )
+from tabsynth.synthesizers.margnet.tree import TreeModel
 from tabsynth.synthesizers.method import PlannedSpend
 from tabsynth.synthesizers.mixture import Mixture
 from tabsynth.tables.counter import RowCounter
@@ -396,6 +399,35 @@ class PrivateMarginals:
             whole = whole_grid(self.task.domain.sizes, noise, rows, cells)
             grids = [whole] if whole else grids
         return Selection(chosen, triples, by, tree, grids)
+
+    def tree(self, shares: Sequence[np.ndarray], rows: float) -> TreeModel:
+        """Return the tree model of the pairs that noisy scores select, by noisy counts of these alone.
+
+        Parameters
+        ----------
+        shares : sequence of ndarray, shape (size,)
+            The distribution of the values of each column, released before.
+        rows : float
+            The number of rows, public or released before.
+        """
+        if JOINT not in self.spends:  # of one column there are no pairs
+            return TreeModel(shares, self.whole.values, {})
+        columns = self.task.domain.columns
+        least = least_rows(self._joint_noise(), len(columns), len(columns) - 1) / rows
+        by = [groups_of(column, p, least) for column, p in zip(columns, shares, strict=True)]
+        pairs = pairs_within(by, self.config.max_cells, self.config.max_width)
+        expected = [rows * in_groups(p, [g]) for p, g in zip(shares, by, strict=True)]
+        scoring, counting = self._open(SCORES, {}), self._open(JOINT, {})
+        if not pairs:  # charged all the same: a charge must not follow from a release
+            for account in (scoring, counting):
+                self.monitor.once(account.purpose, partial(self._without_release, account))
+            return TreeModel(shares, by, {})
+        edges = spanning_tree(pairs, list(self._scores(scoring, pairs, expected, by)))
+        parts = shares_by_cells([cells_of(edge, by) for edge in edges])
+        measured = self._release(counting, edges, parts, [by] * len(edges))
+        counts = Measurements(measured, rows, Resolution(self.whole.values, by, by))
+        apart = departures(counts, shares)
+        return TreeModel.of(shares, by, {pair: d.shrunk / rows for pair, d in apart.items()})
 
     def _interactions(
         self,

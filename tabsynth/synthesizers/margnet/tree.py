@@ -13,7 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from tabsynth.privacy.noise.counts import Groups, in_groups
+from tabsynth.privacy.noise.counts import Groups, in_groups, number_of
 from tabsynth.synthesizers.margnet.selection import spanning_tree
 
 LEAST_LIFT = 1e-3  # of a pair of values: its probability over that of independent columns
@@ -111,6 +111,15 @@ class TreeModel:
                     if child not in drawn:
                         codes[:, child] = _draw_given(joint, codes[:, parent], rng)
                         waiting.append(child)
+        return codes
+
+    def draw_values(self, rows: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw rows of values, shape (rows, columns): those of :meth:`draw`, and a value of each group by the shares of its values."""
+        codes = self.draw(rows, rng)
+        for j, (p, group) in enumerate(zip(self.shares, self.groups, strict=True)):
+            of_group = np.zeros((number_of(group), len(p)))
+            of_group[group, np.arange(len(p))] = p
+            codes[:, j] = _draw_given(of_group, codes[:, j], rng)
         return codes
 
 

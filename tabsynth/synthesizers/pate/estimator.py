@@ -301,7 +301,7 @@ class PATEGAN(Synthesizer):
     queries : int, optional
         Questions in all, public; the noise of their answers follows from it and from the budget. By default 20,000; of
         networks as many as the budget affords at a noise of at most 0.15 K, and at most 20,000.
-    autoencoder : {None, "dp-sgd", "public", "no-noise", "preset"}
+    autoencoder : {None, "counts", "dp-sgd", "public", "no-noise", "preset"}
         As in :class:`tabsynth.DPWGAN`; the generator then ends in its decoder.
     public, public_source : optional
         A public table, as in :class:`tabsynth.DPWGAN`: what the student expects at first.
