@@ -221,6 +221,40 @@ def test_no_private_step_is_in_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     assert steps == [0] * 4 and entered[0] >= 4
 
 
+@pytest.mark.parametrize(
+    ("make", "most", "generated"), [("dp-wgan", 4, 4), ("dp-wgan", 100, 9), ("dp-gan", 4, 9)]
+)
+def test_steps_take_no_more_generated_rows_than_are_of_use(
+    monkeypatch: pytest.MonkeyPatch, make: str, most: int, generated: int
+) -> None:
+    """And no more than real ones are expected; the divisor of the private sum is that of real rows."""
+    monkeypatch.setattr(adversarial, "GENERATED_ROWS", most)
+    ledger, drawn = Ledger(math.inf, 1e-5), list[int]()
+    account = ledger.open("critic", Gaussian(noise_multiplier=1.0), 4)
+    config = tiny(step__count=4)
+    plain = Adversarial(config, TableGenerator(LAYOUT, config.generator, rng()), rng(1))
+    model = dpgan(step__count=4) if make == "dp-gan" else plain
+    noise = model.generator.noise
+
+    def count(rows: int, rng: torch.Generator) -> torch.Tensor:
+        drawn.append(rows)
+        return noise(rows, rng)
+
+    divisors = list[float]()
+    real = PrivateStep.gradient
+
+    def gradient(step: PrivateStep, *args: Any, **kwargs: Any) -> None:
+        divisors.append(float(step.expected_batch))
+        real(step, *args, **kwargs)
+
+    monkeypatch.setattr(model.generator, "noise", count)
+    monkeypatch.setattr(PrivateStep, "gradient", gradient)
+    model.fit(context_of(rows_of(9, 1), account, ledger, 9.0))
+    steps = 4 + 4 // model.config.critic.per_generator
+    assert drawn.count(generated) >= 4 and set(drawn) == {generated, 9} and len(drawn) == steps
+    assert divisors == [9.0] * 4
+
+
 def test_curves_leave_out_what_diverged() -> None:
     curves = Curves()
     for step, value in enumerate([1.0, math.nan, torch.tensor(2.0), torch.tensor(math.inf)]):
