@@ -23,7 +23,7 @@ from tabsynth.methods import AUTOENCODER, CLASS_VOTES, CRITIC, JOINT, LINKED, ON
 from tabsynth.methods import METHODS as SINGLE
 from tabsynth.privacy.accounting.accountants import gaussian_epsilon
 from tabsynth.privacy.accounting.attackers import group_delta, group_epsilon, percent, rounded_up
-from tabsynth.synthesizers import MargNetConfig
+from tabsynth.synthesizers import MargNetConfig, PATEConfig
 from tabsynth.synthesizers.adversarial.method import SHARES
 from tabsynth.synthesizers.margnet.measurement import (
     AGAIN,
@@ -216,12 +216,13 @@ def charged(method: str) -> set[str]:
         *({"preset": "source"}, {"teachers": "networks"}, {"variant": "basic"}),
         *({"autoencoder": "dp-sgd", **change} for change in ({}, {"teachers": "networks"})),
         *({"autoencoder": "counts"}, {"config": MargNetConfig(max_unscored=0)}),
+        {"teachers": "networks", "config": PATEConfig(start_from_counts=False)},
     ]
     needed = {"epsilon": math.inf, **({"class_column": "a"} if method == "pate-acgan" else {})}
     purposes = set()
     for make, change in product(makers, changes):
         taken = inspect.signature(make).parameters
-        if {*change} <= {*taken} and ("net" in method or "config" not in change):
+        if {*change} <= {*taken}:
             try:
                 planned = make(**needed, **change).plan(estimate_time=False)
             except InputError:
