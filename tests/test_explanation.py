@@ -216,7 +216,11 @@ def charged(method: str) -> set[str]:
         *({"preset": "source"}, {"teachers": "networks"}, {"variant": "basic"}),
         *({"autoencoder": "dp-sgd", **change} for change in ({}, {"teachers": "networks"})),
         *({"autoencoder": "counts"}, {"config": MargNetConfig(max_unscored=0)}),
-        {"teachers": "networks", "config": PATEConfig(start_from_counts=False)},
+        {
+            "teachers": "networks",
+            "config": PATEConfig(start_from_counts=False),
+            "autoencoder": "dp-sgd",
+        },
     ]
     needed = {"epsilon": math.inf, **({"class_column": "a"} if method == "pate-acgan" else {})}
     purposes = set()
