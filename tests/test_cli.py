@@ -105,7 +105,7 @@ def test_a_report_to_publish_and_columns_that_are_asked_for(fitted):
     assert result["format"] == "tabsynth-published-report/3" and result["epsilon"] <= 0.5
     run(*words, "-o", "asked", "--target", "sex", "--by", "sex", "--weight", "age", cwd=fitted)
     metrics = json.loads((fitted / "asked" / "metrics.json").read_text())["evaluation"]["metrics"]
-    assert {"target_auroc_logistic", "population_total"} <= {metric["key"] for metric in metrics}
+    assert {"target_auroc_logistic", "subgroup_gap_sex"} <= {metric["key"] for metric in metrics}
     refused(*words, "-o", "no", "--by", "nobody", cwd=fitted, says="--by nobody is no column")
     priced = (*words, "-o", "no", "--epsilon", 0.5)
     refused(*priced, "--holdout", "people.csv", cwd=fitted, says="leave out --holdout")

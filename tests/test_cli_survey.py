@@ -44,9 +44,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def written(folder, name="out"):
-    result = json.loads((folder / name / "metrics.json").read_text())["evaluation"]
-    return result, {metric["key"]: metric["synthetic"] for metric in result["metrics"]}
+def written(folder):
+    return json.loads((folder / "out" / "metrics.json").read_text())["evaluation"]
 
 
 @pytest.mark.slow
@@ -56,10 +55,9 @@ def test_weights_are_in_the_report(folder):
     done = run(*WORDS, "--weight", "PWGTP", "-o", "out", cwd=folder)
     assert "the survey weights of PWGTP: the training rows stand for" in done.stdout
     assert "synthetic rows count equally" in done.stdout and "confidential" in done.stdout
-    result, metrics = written(folder)
+    result = written(folder)
     assert result["weights"]["name"] == "PWGTP" and result["weights"]["self_weighting"] is True
     assert result["weights"]["population"] == people["PWGTP"].sum()
-    assert "population_total" not in metrics
     expected = people["PWGTP"][people["sex"] == "f"].sum() / people["PWGTP"].sum()
     shares = next(c for c in result["columns"] if c["column"] == "sex")["real"]
     assert shares[0] == pytest.approx(expected)
@@ -70,10 +68,8 @@ def test_a_synthetic_table_with_weights_states_a_population(folder):
     only(surveyed(), "PWGTP").to_csv(folder / "people.csv", index=False)
     make_people(160, 1).assign(PWGTP=20.5).to_csv(folder / "made.csv", index=False)
     run(*WORDS, "--weight", "PWGTP", "-o", "out", cwd=folder)
-    result, metrics = written(folder)
+    result = written(folder)
     assert not result["weights"]["self_weighting"]
-    total = surveyed()["PWGTP"].sum()
-    assert metrics["population_total"]["value"] == pytest.approx(abs(160 * 20.5 / total - 1))
 
 
 @pytest.mark.slow

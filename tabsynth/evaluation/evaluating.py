@@ -95,7 +95,6 @@ def evaluate_table(
             train=of_real[train_rows],
             synthetic=of_synthetic,
             holdout=of_controls,
-            column=_place_of_weights(schema, weights),
         )
         _refuse_no_weight(of_rows.train, REAL)
     totals = checked_totals(config.sampled_from or {}, [len(table) for table in rows])
@@ -175,14 +174,6 @@ def _refuse_no_weight(weights: np.ndarray, what: str) -> None:
 
 def _name_of(weights: str | np.ndarray | None) -> str:
     return weights if isinstance(weights, str) else "given"
-
-
-def _place_of_weights(schema: Schema, weights: str | np.ndarray | None) -> int | None:
-    """Return the column of codes that holds the weights, where it is learned; −1 if it has no codes."""
-    if not isinstance(weights, str) or weights not in schema.names:
-        return None
-    names = schema.comparable.names
-    return names.index(weights) if weights in names else -1
 
 
 def versions() -> dict[str, str]:

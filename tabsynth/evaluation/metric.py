@@ -299,8 +299,6 @@ class Weights:
     train, holdout, reference, control : ndarray or None
     synthetic : ndarray or None
         None: the synthetic table is self-weighting, as the baseline is.
-    column : int or None
-        The column of the tables that holds the weights, where it is learned like any other.
     """
 
     train: np.ndarray
@@ -308,7 +306,6 @@ class Weights:
     holdout: np.ndarray | None = None
     reference: np.ndarray | None = None
     control: np.ndarray | None = None
-    column: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,6 @@ from tabsynth.evaluation.utility.prediction import (
 from tabsynth.evaluation.utility.propensity import propensity
 from tabsynth.evaluation.utility.subgroups import subgroup_gap
 from tabsynth.evaluation.utility.target import train_on_synthetic
-from tabsynth.evaluation.utility.totals import population_total
 from tabsynth.evaluation.weighting import WeightedRows, weighted_rows
 
 BASELINES = 4  # shuffles fitted in prediction, to know what chance alone scores
@@ -191,17 +190,14 @@ def _tables(
 
 def _of_utility(tables: Tables, rng: np.random.Generator, seed: int) -> list[Metric]:
     """Return the metrics that need no test rows."""
-    metrics = [
+    return [
         k_marginal(tables, seed=seed),
         dimension_wise_probability(tables, rng),
         *associations(tables, rng, seed=seed),
         propensity(tables, rng),
         rare_coverage(tables),
+        *(subgroup_gap(tables, column, rng) for column in tables.by),
     ]
-    metrics += [subgroup_gap(tables, column, rng) for column in tables.by]
-    if tables.weights is not None and tables.weights.synthetic is not None:
-        metrics.append(population_total(tables, rng))
-    return metrics
 
 
 def _of_prediction(

@@ -28,7 +28,7 @@ KEYS = {
     *("tvd1", "tvd2", "tvd3", "k_marginal", "cramers_v", "pearson"),
     *("prediction_weighted", "prediction_macro", "boosting_weighted", "boosting_macro"),
     *("pmse_tree", "rare_coverage", "dimension_wise_probability"),
-    *("population_total", "subgroup_gap_a", "subgroup_gap_c"),
+    *("subgroup_gap_a", "subgroup_gap_c"),
     *TARGET,
 }
 ATTACKS = {

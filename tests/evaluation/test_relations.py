@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,6 @@ import pytest
 from evaluated import SIZES, drawn, related, tables
 from scipy import stats
 
-from tabsynth.evaluation.metric import Weights
 from tabsynth.evaluation.utility.associations import (
     associations,
     correlations,
@@ -21,7 +19,6 @@ from tabsynth.evaluation.utility.associations import (
 from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare_coverage
 from tabsynth.evaluation.utility.marginals import k_marginal, marginal_sets, percentile_bins
 from tabsynth.evaluation.utility.propensity import propensity
-from tabsynth.evaluation.utility.totals import population_total
 
 
 def nist(target, other, region=None):
@@ -128,20 +125,3 @@ def test_a_tree_tells_independent_columns_apart():
     created = drawn(rows=(1_500, 1_500, 1_500))
     ratio = propensity(created, np.random.default_rng(0))
     assert 0.7 < ratio.value < 1.5 and ratio.baseline.value > 4 and ratio.of_relations
-
-
-def test_the_population_total_by_hand():
-    rng = np.random.default_rng(5)
-    train, other = (np.add(related(rng, rows), [0, 0, 0, 1]) for rows in (400, 200))
-
-    def total(one, two, column):  # weights are the numbers of column d, which is never 0 here
-        weights = Weights(train=one[:, 3] * 1.0, synthetic=two[:, 3] * 1.0, column=column)
-        sizes = (*SIZES[:3], SIZES[3] + 1)
-        return population_total(replace(tables(one, two, sizes=sizes), weights=weights), rng)
-
-    scaled, stated = total(train, other, 3), total(train, other, None)
-    w, v = train[:, 3].sum(), other[:, 3].sum()
-    assert scaled.value == pytest.approx(abs(2 * v / w - 1))  # a learned column; half as many rows
-    assert stated.value == pytest.approx(abs(v / w - 1))
-    same = total(train, train, 3)
-    assert same.value == 0 and scaled.low <= scaled.value <= scaled.high

@@ -42,7 +42,6 @@ from tabsynth.evaluation.utility.target import (
     logistic,
     train_on_synthetic,
 )
-from tabsynth.evaluation.utility.totals import population_total
 from tabsynth.evaluation.weighting import WeightedRows, variance_of_mean
 from tabsynth.schema import Column
 
@@ -103,10 +102,6 @@ def test_integer_weights_are_repeated_rows(seed):
             second = distance(two.weighted_train, b, sets, NAMES, SIZES)
             assert first.mean.value == pytest.approx(second.mean.value), i
             assert first.mean.high > second.mean.high  # there are fewer people than repeated rows
-    total = population_total(one, rng(0))
-    w, v = (table.weights for table in (one.weighted_train, one.with_weights.synthetic))
-    assert total.value == pytest.approx(abs(v.sum() / w.sum() - 1))
-    assert total.value == pytest.approx(abs(len(two.synthetic) / len(two.train) - 1))
     folded = fold_rare([one.train[:, 3:] * 7], (300,), one.weights.train)
     assert folded[1] == (100,)
 
@@ -389,7 +384,6 @@ def test_every_metric_is_the_same_at_every_scale_of_weights():
 
     one, other = run(weights, kept), run(7.3 * weights, 7.3 * kept)
     assert [metric.key for metric in one.metrics] == [metric.key for metric in other.metrics]
-    assert "population_total" not in [metric.key for metric in one.metrics]  # self-weighting
     for a, b in zip(one.metrics, other.metrics, strict=True):
         same(a, b, rel=1e-6, abs=1e-9)
         assert (a.low, a.high) == pytest.approx((b.low, b.high), rel=1e-5, abs=1e-8, nan_ok=True)
