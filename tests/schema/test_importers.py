@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from benchmark_data import data_file
 
 from tabsynth import InputError, Schema, read_table
 from tabsynth.errors import FileFormatError
@@ -15,9 +14,6 @@ from tabsynth.schema import Column
 from tabsynth.schema.column import KINDS
 from tabsynth.schema.editing import Edit
 from tabsynth.schema.importers import import_schema
-
-NIST = "census_data_dictionary.json"
-EXCERPTS = ("census_ma_2019.csv", "census_national_2018.csv")
 
 
 def write(folder: Path, content: Any, name: str = "file.json") -> Path:
@@ -180,32 +176,6 @@ def test_what_cannot_be_imported(text: str, says: str, tmp_path: Path) -> None:
     with pytest.raises((InputError, FileFormatError)) as caught:
         import_schema(write(tmp_path, text, "file.txt"))
     assert says in str(caught.value) and "\n" not in str(caught.value)
-
-
-@pytest.mark.data(NIST, *EXCERPTS)
-def test_the_nist_dictionary_takes_the_census_tables() -> None:
-    with pytest.raises(InputError, match="1 of 24 columns: 'INDP': no list"):
-        import_schema(data_file(NIST))
-    schema = import_schema(data_file(NIST), Edit(drop=["INDP"]))
-    assert len(schema.columns) == 23 and schema.null_values == ("", "N") and schema.drafted == ()
-    for name in EXCERPTS:
-        table = read_table(data_file(name), schema)
-        assert schema.validate(table) == []
-    assert schema["POVPIP"].to_dict()["high"] == 501 and schema["SEX"].label(0) == "Male"
-
-
-def test_a_dictionary_like_that_of_nist(tmp_path: Path) -> None:
-    data = {
-        "AGEP": {"description": "Age", "values": {"min": 0, "max": 99}},
-        "NOC": {
-            "description": "Children",
-            "values": {"N": "N/A (GQ)", "0": "none", "min": 1, "max": 9},
-        },
-        "PUMA": {"description": "Area", "values": {"25-00503": "Waltham", "25-00703": "Salem"}},
-    }
-    schema = import_schema(write(tmp_path, data))
-    assert schema["NOC"].domain() == "whole numbers from 0 to 9 and None"
-    assert schema["NOC"].dtype == "Int64" and schema["PUMA"].dtype == "str"
 
 
 def labelled_table() -> pd.DataFrame:

@@ -1,22 +1,17 @@
 """Schemas from the codebooks and metadata of other programs, one module for each format."""
 
 from pathlib import Path
-from typing import Any
 
 from tabsynth._files import MAX_JSON_BYTES, parse_json, size_of
 from tabsynth.errors import FileFormatError, TabsynthError, one_line
 from tabsynth.schema.editing import Edit
-from tabsynth.schema.importers import codebook, ddi, frictionless, labelled, nist
+from tabsynth.schema.importers import codebook, ddi, frictionless, labelled
 from tabsynth.schema.importers.declaration import schema_of
-from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema
+from tabsynth.schema.schema import Schema
 
 __all__ = ["import_schema"]
 
-FORMATS = (
-    "frictionless Table Schema, the NIST data dictionary, DDI Codebook, SPSS and Stata files,"
-    " and codebooks in CSV"
-)
-_JSON: tuple[Any, ...] = (frictionless, nist)
+FORMATS = "frictionless Table Schema, DDI Codebook, SPSS and Stata files, and codebooks in CSV"
 
 
 def import_schema(path: str | Path, change: Edit | None = None) -> Schema:
@@ -72,18 +67,11 @@ def _read_codebook(path: Path, where: str, change: Edit) -> Schema:
         raise FileFormatError(f"{where} is not UTF-8 text; save it as UTF-8.") from None
     if text.lstrip().startswith(("{", "[")):
         value = parse_json(text, where, "codebook")
-        for module in _JSON:
-            if module.matches(value):
-                nulls = (
-                    module.null_values(value, where)
-                    if hasattr(module, "null_values")
-                    else DEFAULT_NULL_VALUES
-                )
-                released = (
-                    module.released_of(value, where) if hasattr(module, "released_of") else None
-                )
-                columns = module.declarations(value, where)
-                return schema_of(columns, where, change, nulls, released)
+        if frictionless.matches(value):
+            nulls = frictionless.null_values(value, where)
+            released = frictionless.released_of(value, where)
+            columns = frictionless.declarations(value, where)
+            return schema_of(columns, where, change, nulls, released)
     elif codebook.matches(text):
         return schema_of(codebook.declarations(text, where), where, change)
     raise _unknown(where)
