@@ -156,7 +156,7 @@ class Settings:
     def read(self) -> dict[str, Any]:
         """Read the settings that were typed, by name."""
         typed = {} if self.preset is None else {"preset": self.preset}
-        return {**read_settings(self.config, self.set or ()), **typed}
+        return {**read_settings(self.config, ()), **typed, **read_settings(None, self.set or ())}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,9 @@ from tabsynth.schema.number_texts import distinct_parts, number_of, once_each
 
 MICROSECONDS_A_DAY = 86_400_000_000
 FARTHEST = 106_751_991 * MICROSECONDS_A_DAY  # microseconds of whole days that 64 bits hold
+ALWAYS_NANOSECONDS = (
+    int(pd.__version__.partition(".")[0]) < 3
+)  # of the times that pandas reads from texts
 EPOCH, MICROSECOND = datetime.datetime(1970, 1, 1), datetime.timedelta(microseconds=1)
 _SINCE = re.compile(r"(days|seconds|milliseconds) since (\d{4}-\d{2}-\d{2})")
 _UNITS = {"days": MICROSECONDS_A_DAY, "seconds": 1_000_000, "milliseconds": 1_000}
@@ -149,26 +152,35 @@ def instants_in(cells: pd.Series, form: str) -> np.ndarray:
 
 def _of_texts(texts: pd.Series, form: str) -> np.ndarray:
     """Return instants of texts in a format of :func:`pandas.to_datetime`."""
-    read = pd.to_datetime(texts, format=form, errors="coerce", utc=True)
-    times = read.dt.tz_localize(None).to_numpy()
+
+    def read(values: object) -> Any:
+        return pd.to_datetime(values, format=form, errors="coerce", utc=True)
+
+    times = read(texts).dt.tz_localize(None).to_numpy()
     numbers = microseconds(times)
     if np.datetime_data(times.dtype)[0] == "ns":
-        # Where one text has nanoseconds, pandas reads all of them as such, and none of the year 9999; pandas 2 always does.
+        # Where one text has nanoseconds, pandas 3 reads all of them as such, and none of the year 9999; pandas 2 always does.
         unread = np.flatnonzero(np.isnan(numbers))
-        single = {text: _of_far_text(text, form) for text in dict.fromkeys(texts.iloc[unread])}
+        single = {
+            text: _of_far_text(text, form)
+            if ALWAYS_NANOSECONDS
+            else microseconds(read([text]).tz_localize(None).to_numpy())[0]
+            for text in dict.fromkeys(texts.iloc[unread])
+        }
         numbers[unread] = [single[text] for text in texts.iloc[unread]]
     return numbers
 
 
 def _of_far_text(text: str, form: str) -> float:
-    """Return the instant of a text of a year that nanoseconds do not reach, NaN of others."""
+    """Return the instant of a text that nanoseconds do not reach, NaN of others."""
     read = datetime.datetime
     try:
         moment = read.fromisoformat(text) if form == "ISO8601" else read.strptime(text, form)
     except ValueError:
         return math.nan
-    reached = pd.Timestamp.min.year <= moment.year <= pd.Timestamp.max.year
-    return math.nan if reached else _of_object(moment)
+    instant = _of_object(moment)
+    first, last = (float(end.value // 1_000) for end in (pd.Timestamp.min, pd.Timestamp.max))
+    return math.nan if first <= instant <= last else instant
 
 
 def _of_object(cell: Any) -> float:

@@ -153,6 +153,12 @@ def _plan_notes(
         notes.append(
             f"note: delta above {WEAK_DELTA:g} is large; choose it well below one over the number of rows"
         )
+    budget = method.time_budget
+    if budget is not None and limit is not None and limit <= budget:
+        notes.append(
+            f"note: the time limit of {duration(limit)} ends the fit before its time budget of {duration(budget)} is used;"
+            " leave the limit out, or give more than the budget"
+        )
     if seconds is not None and limit is not None and seconds > limit:
         charged = any(spend.count > 1 for spend in spends)
         notes.append(

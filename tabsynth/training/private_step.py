@@ -501,7 +501,9 @@ def _products_in(precision: str, *devices: str) -> Iterator[None]:
         if legacy is not None:
             torch.set_float32_matmul_precision(legacy)
         for backend, value in zip(backends, before, strict=True):
-            backend.fp32_precision = value
+            backend.fp32_precision = "none"  # as of torch.backends.fp32_precision
+            if backend.fp32_precision != value:
+                backend.fp32_precision = value
 
 
 @contextmanager

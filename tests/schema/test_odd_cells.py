@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from odd_cells import CELLS, NUMBERS, ODD_CELLS, arrow_extremes, objects
 
 from tabsynth import Hierarchical, InputError, Schema
-from tabsynth.schema import Column
+from tabsynth.schema import Column, time_texts
 from tabsynth.schema.cells import OtherObject, with_plain_cells
 from tabsynth.tables.frames import to_pandas
 
@@ -311,16 +311,23 @@ def test_long_durations_are_the_nearest_bound(unit: str) -> None:
             assert code_of(column, objects([length]), way) == 0
 
 
-def test_a_text_with_nanoseconds_changes_no_other_text() -> None:
+@pytest.mark.parametrize("always", [False, True])
+def test_a_text_with_nanoseconds_changes_no_other_text(
+    always: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor where pandas reads all texts as nanoseconds, which do not reach the whole years 1677 and 2262."""
+    monkeypatch.setattr(time_texts, "ALWAYS_NANOSECONDS", always)
+    far = ["9999-12-31", "0001-01-01", "1677-03-01", "2262-12-31"]
+    texts = [*far, "2010-01-01", *([] if always else ["2500-01", "2500-W01-1"])]
+    alone = time_texts.instants_of(pd.Series(texts, dtype=object))
+    more = pd.Series([*texts, "2020-01-01 00:00:00.123456789"], dtype=object)
+    assert np.array_equal(time_texts.instants_of(more)[:-1], alone, equal_nan=True)
+    assert np.isfinite(alone[:5]).all()
     column = Column(
         name="v", kind="datetime", dtype="str", low="2000-01-01", high="2030-12-31", clip=True
     )
-    texts = ["9999-12-31", "2010-01-01", "0001-01-01"]
-    without, beside = (
-        column.encode(pd.Series(more))
-        for more in (texts, [*texts, "2020-01-01 00:00:00.123456789"])
-    )
-    assert beside[:3].tolist() == without.tolist() == [63, without[1], 0]
+    beside = pd.Series([*far, "2020-01-01 00:00:00.123456789"], dtype=object)
+    assert column.encode(beside)[:4].tolist() == [63, 0, 0, 63]
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_more_time_than_all_steps_take_adds_none() -> None:
 
 
 def test_a_short_time_takes_the_least_steps_and_the_whole_epsilon() -> None:
-    """Fewer would be worse than independent columns; where the settings have fewer, it takes these."""
+    """Fewer may be worse than independent columns; where the settings have fewer, it takes these."""
     with speed(4000.0):
         model = timed()
         assert "takes 100 of 300 steps of the critic" in (plan := str(model.plan()))
@@ -236,6 +236,24 @@ def test_a_fit_that_a_limit_ends_says_how_many_steps_it_took() -> None:
         said = str(warning.message)
         assert said.startswith("Stopped early: time limit. 0 of 8 steps of the critic were taken")
         assert "noise was planned for all of them" in said and "time_budget=" in said
+
+
+def test_steps_of_an_earlier_fit_are_not_those_that_a_limit_left() -> None:
+    model = small(epsilon=3.0).fit(frame())
+    with pytest.warns(ConvergenceWarning, match="0 of 8 steps of the critic were taken"):
+        model.set_params(epsilon=6.0, time_limit=1e-9).fit(frame())
+
+
+def test_a_limit_below_the_budget_is_said_and_no_budget_is_advised_again() -> None:
+    model = timed(time_budget=60.0, time_limit=8.0)
+    with speed(4000.0):
+        assert "the time limit of 8 s ends the fit before its time budget of 60 s" in str(
+            model.plan()
+        )
+        with pytest.warns(ConvergenceWarning) as caught:
+            model.set_params(time_limit=1e-9).fit(frame())
+    (said,) = [str(w.message) for w in caught if w.category is ConvergenceWarning]
+    assert "steps of the critic were taken" in said and "time_budget=" not in said
 
 
 def test_presets_that_are_worse_than_independent_columns_say_so() -> None:

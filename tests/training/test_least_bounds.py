@@ -68,6 +68,8 @@ found.append(sample())
 backends[0].fp32_precision = "none"
 torch.backends.fp32_precision = "tf32"
 found.append(sample())
+torch.backends.fp32_precision = "ieee"
+assert backends[1].fp32_precision == "ieee"  # what was inherited is still inherited
 torch.backends.fp32_precision = "none"
 torch.set_float32_matmul_precision("medium")
 found.append(sample())

@@ -124,7 +124,7 @@ class Learning(ABC):
     config: Any
     stated: JsonObject = field(default_factory=dict)  # settings that a certificate states
     warnings: tuple[str, ...] = ()  # of a preset that is worse than independent columns, for plans
-    least_steps: int = 100  # of a time budget: with fewer, rows are no better than independent columns (reports/gans)
+    least_steps: int = 100  # of a time budget: with fewer, rows were no better than independent columns on a small table (reports/gans)
 
     def check(self, layout: Layout) -> None:  # noqa: B027 - few have anything to refuse
         """Refuse codes of rows that the networks cannot use."""
@@ -223,21 +223,27 @@ class FirstCounts(NamedTuple):
     marginals: list[np.ndarray] | None
 
 
+def _steps(spends: Sequence[JsonObject]) -> int:
+    """Return the steps of the critic among what was spent or planned, as a certificate lists it."""
+    return sum(item["count"] for item in spends if item["purpose"] == CRITIC)
+
+
 @dataclass(frozen=True, kw_only=True)
 class NetworksModel(FittedModel[TableEncoder]):
     """A fitted generator network."""
 
     def stopped_text(self, command: str) -> str:
         """Return why the fit ended early, and how many of the steps that the noise was planned for it took."""
-        text, fit = super().stopped_text(command), self.facts.get("plan", {}).get("fit", ())
-        planned = next((item["count"] for item in fit if item["purpose"] == CRITIC), None)
-        if not text or planned is None:
+        text, plan = super().stopped_text(command), self.facts.get("plan", {})
+        planned = _steps(plan.get("fit", ()))
+        if not text or not planned:
             return text
-        taken = sum(item["count"] for item in self.ledger.to_list() if item["purpose"] == CRITIC)
-        return (
-            f"{text} {taken:,} of {planned:,} steps of the critic were taken, and the noise was planned for all of them;"
-            " time_budget= plans the steps."
-        )
+        taken = _steps(self.ledger.to_list()) - _steps(plan["before"])
+        said = f"{text} {taken:,} of {planned:,} steps of the critic were taken"
+        if math.isinf(self.ledger.spent):
+            return f"{said}."
+        advice = "; time_budget= plans the steps" * ("time_budget" not in self.facts["settings"])
+        return f"{said}, and the noise was planned for all of them{advice}."
 
     def sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
         """Return a sampler of codes; rows that are to be chosen from are not rounded to pair counts.
