@@ -109,7 +109,7 @@ def test_a_report_to_publish_and_columns_that_are_asked_for(fitted):
     refused(*words, "-o", "no", "--by", "nobody", cwd=fitted, says="--by nobody is no column")
     priced = (*words, "-o", "no", "--epsilon", 0.5)
     refused(*priced, "--holdout", "people.csv", cwd=fitted, says="leave out --holdout")
-    refused(*priced, "--target", "sex", "--boosting", cwd=fitted, says="--target, --boosting")
+    refused(*priced, "--target", "sex", "--by", "sex", cwd=fitted, says="--target, --by")
 
 
 def test_parquet_in_and_out(fitted):

@@ -80,7 +80,7 @@ def damage(folders, file, **columns):
         ),
         (lambda f: None, ("--synthetic", "linked.json"), "linked.json is no folder"),
         (lambda f: None, ("--epsilon", "1"), "without --epsilon"),
-        (lambda f: None, ("--target", "sex", "--boosting"), "without --target, --boosting"),
+        (lambda f: None, ("--target", "sex", "--by", "sex"), "without --target, --by"),
     ],
 )  # fmt: skip
 def test_wrong_folders_and_options(folders, change, words, says):

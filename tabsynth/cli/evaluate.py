@@ -49,17 +49,16 @@ def evaluate(
     schema, out, key = compared.schema, compared.out, compared.key
     weights, charged = measures.weights, asdict(publication)
     options: dict[str, Any] = {"target": measures.target, "by": measures.by}
-    settings: dict[str, Any] = {"boosting": measures.boosting}
     facts = None if schema is None else read_schema(schema)
     if isinstance(facts, LinkedSchema):
-        refused = {**options, **settings, **charged}
+        refused = {**options, **charged}
         return write_linked(compared, facts, outputs, reading.options, weights, refused)
     outputs.check_folder(out, FILES, (*compared.tables, schema, key, publication.ledger))
     if facts is None:
         refused = {**charged, "decimal": reading.decimal}
         read = read_undeclared(compared.tables, reading.options, refused)
         certificate = certificate_of(synthetic, key)
-        confidential = measure(read, None, certificate, settings, weights=weights, **options)
+        confidential = measure(read, None, certificate, weights=weights, **options)
         write_report(confidential, out, outputs)
         return print_summary(confidential)
     rows, epsilon, ledger = publication.sample_rows, publication.epsilon, publication.ledger
@@ -69,17 +68,10 @@ def evaluate(
         )
     tables, totals = read_tables(compared.tables, facts, reading.options, weights, rows)
     certificate = certificate_of(synthetic, key)
-    exact = {"holdout": holdout, "weights": weights, **options, **settings}
+    exact = {"holdout": holdout, "weights": weights, **options}
     report = measure_privately(
         tables[0], tables[1], facts, certificate, epsilon, ledger, exact
-    ) or measure(
-        tables,
-        facts,
-        certificate,
-        {**settings, "sampled_from": totals},
-        weights=weights,
-        **options,
-    )
+    ) or measure(tables, facts, certificate, totals, weights=weights, **options)
     write_report(report, out, outputs)
     return print_summary(report)
 
@@ -183,13 +175,12 @@ def measure(
     tables: Sequence[Any],
     schema: "Schema | LinkedSchema | None",
     certificate: Any,
-    settings: Mapping[str, Any] | None = None,
+    sampled_from: Mapping[str, int] | None = None,
     **options: Any,
 ) -> "Report":
     """Evaluate the real, the synthetic and the hold-out table with a progress bar.
 
-    ``settings`` are arguments of :class:`tabsynth.evaluation.EvaluationConfig`; ``options`` those of
-    :func:`tabsynth.evaluate`.
+    ``options`` are arguments of :func:`tabsynth.evaluate`.
     """
     from tabsynth.evaluation import EvaluationConfig
     from tabsynth.report import evaluate as evaluate_tables
@@ -199,7 +190,7 @@ def measure(
             *tables,
             schema=schema,
             certificate=certificate,
-            config=EvaluationConfig(progress=progress, **(settings or {})),
+            config=EvaluationConfig(progress=progress, sampled_from=sampled_from),
             **options,
         )
 

@@ -449,9 +449,6 @@ class Measures:
     by: list[str] | None = option(
         "A column whose groups are compared with each other; repeatable.", panel=MEASURED
     )
-    boosting: bool = option(
-        "Also predict by gradient boosting; slower.", "--boosting", panel=MEASURED, default=False
-    )
     weights: str | None = option(
         "A column of survey weights, of the real tables and perhaps of the synthetic one, for every metric of"
         " utility. Default: the weight of the schema.",

@@ -15,8 +15,6 @@ class EvaluationConfig:
 
     Parameters
     ----------
-    boosting : bool
-        Whether every prediction is also made by gradient boosting, which is slower. Not for linked tables.
     m : int, optional
         Records attacked in each group of attribute disclosure (default: 1,000), or roots attacked in each group (default: 500).
     k : sequence of int
@@ -39,7 +37,6 @@ class EvaluationConfig:
         If a setting is not valid.
     """
 
-    boosting: bool = False
     m: int | None = None
     k: Sequence[int] = (1, 5, 10, 100)
     random_state: int = 0

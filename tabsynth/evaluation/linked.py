@@ -104,10 +104,8 @@ def evaluate_linked(
     """
     if not isinstance(schema, LinkedSchema):
         raise InputError(f"Expected schema to be a LinkedSchema, got {quote(schema)}.")
-    if config.boosting or config.sampled_from:
-        raise InputError(
-            "Linked tables are evaluated without boosting and sampled_from; leave these settings out."
-        )
+    if config.sampled_from:
+        raise InputError("Linked tables are evaluated without sampled_from; leave it out.")
     column = column_of_root(schema, weights)
     columns = {name: columns_of(schema, name) for name in schema.names}
     drawn = _frames(tables.synthetic, schema, SYNTHETIC)

@@ -21,7 +21,7 @@ from tabsynth.evaluation.metric import (
     at_equal_rows,
     halves,
 )
-from tabsynth.evaluation.results import Prediction, WeightsUsed, reference_scale
+from tabsynth.evaluation.results import WeightsUsed, reference_scale
 from tabsynth.evaluation.utility.associations import associations
 from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare_coverage
 from tabsynth.evaluation.utility.marginals import distance_metric, distances, k_marginal
@@ -102,7 +102,11 @@ def measure(
             independent_columns(fit.codes, len(synthetic), rng, fit.weights)
             for _ in range(BASELINES)
         ]
-    prediction, by_classifier = _of_prediction(tables, fit, baselines, test, config, (rng, draws))
+    predicted = dimension_wise_prediction(
+        fit, compared.synthetic, baselines, test, tables, rng, progress=config.stage("prediction")
+    )
+    # Without a hold-out, the synthesizer was fitted on the test rows.
+    prediction = replace(predicted, seen=tables.holdout is None)
     if columns.target is not None:
         if tables.control is not None:
             shown, rows = tables, tables.weighted_control
@@ -110,7 +114,7 @@ def measure(
             of_fit = None if weights is None else replace(weights, train=fit.each)
             shown = replace(tables, train=fit.codes, baseline=baselines[0], weights=of_fit)
             rows = test
-        utility += train_on_synthetic(shown, rows, columns.target, draws, boosting=config.boosting)
+        utility += train_on_synthetic(shown, rows, columns.target, draws)
     disclosure = attribute_disclosure(
         train,
         synthetic,
@@ -130,7 +134,13 @@ def measure(
     if holdout is not None:
         lengths = map(len, (train, synthetic, holdout))
         scale = reference_scale(*(lengths if used is None else used.effective.values()))
-    metrics = (*map(distance_metric, ways), *by_classifier, *utility, *extra, *attacks)
+    metrics = (
+        *map(distance_metric, ways),
+        *prediction_metrics(prediction),
+        *utility,
+        *extra,
+        *attacks,
+    )
     return Evaluation(
         rows=counts,
         metrics=tuple(at_equal_rows(metric, scale) for metric in metrics),
@@ -198,36 +208,6 @@ def _of_utility(tables: Tables, rng: np.random.Generator, seed: int) -> list[Met
         rare_coverage(tables),
         *(subgroup_gap(tables, column, rng) for column in tables.by),
     ]
-
-
-def _of_prediction(
-    tables: Tables,
-    fit: WeightedRows,
-    baselines: Sequence[np.ndarray],
-    test: WeightedRows,
-    config: EvaluationConfig,
-    generators: tuple[np.random.Generator, np.random.Generator],
-) -> tuple[Prediction, list[Metric]]:
-    """Return dimension-wise prediction by logistic regression, and by boosted trees where the settings say so."""
-    tried = fit, tables.with_weights.synthetic
-    seen = tables.holdout is None  # the synthesizer was fitted on the test rows
-    first = dimension_wise_prediction(
-        *tried, baselines, test, tables, generators[0], progress=config.stage("prediction")
-    )
-    prediction = replace(first, seen=seen)
-    metrics = prediction_metrics(prediction, "logistic regression", "prediction")
-    if config.boosting:
-        boosted = dimension_wise_prediction(
-            *tried,
-            baselines[:2],
-            test,
-            tables,
-            generators[1],
-            boosting=True,
-            progress=config.stage("boosting"),
-        )
-        metrics += prediction_metrics(replace(boosted, seen=seen), "gradient boosting", "boosting")
-    return prediction, metrics
 
 
 def _attacks(

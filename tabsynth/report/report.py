@@ -159,7 +159,7 @@ def evaluate(
         row. Weights are not clipped at the cap of the schema. Of linked tables: a column of the root, whose weight counts
         for its other records.
     config : EvaluationConfig, optional
-        Settings that few need: boosting, numbers of attacked records, the seed, progress
+        Settings that few need: numbers of attacked records, the seed, progress
         (:class:`tabsynth.evaluation.EvaluationConfig`).
     label : str
         The name of the synthetic table in the report.

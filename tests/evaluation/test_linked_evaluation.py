@@ -109,7 +109,7 @@ def test_other_arguments_that_are_refused():
         measured(HOLDOUT)
     with pytest.raises(InputError, match="hold-out tables has no rows"):
         measured(OTHER, holdout={name: table.iloc[:0] for name, table in REAL.items()})
-    with pytest.raises(InputError, match="without boosting and sampled_from"):
+    with pytest.raises(InputError, match="without sampled_from"):
         measured(OTHER, sampled_from={"train": 9})
 
 

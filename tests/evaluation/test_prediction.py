@@ -15,7 +15,6 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.evaluation import Columns
 from tabsynth.evaluation.utility import prediction as rooms
 from tabsynth.evaluation.utility.prediction import (
-    BOOST,
     bootstrap_weights,
     dimension_wise_prediction,
     f1_scores,
@@ -208,16 +207,3 @@ def test_a_class_that_is_never_guessed_right_stays_in_the_mean():
     assert scores[0] == pytest.approx(2 * 60 / (60 + 63) / 3)
     low, high = np.percentile(scores[1:], [2.5, 97.5])
     assert low < scores[0] < high < 0.334
-
-
-def test_boosted_trees_learn_what_main_effects_cannot():
-    """A parity of two columns: the trees name it without a fault, a logistic regression guesses."""
-    rng = np.random.default_rng(0)
-    fit, test = rng.integers(0, 2, (2, 600, 3))
-    for table in (fit, test):
-        table[:, 2] = table[:, 0] ^ table[:, 1]
-    assert (probabilities(BOOST, fit, test, 2, (2, 2, 2)).argmax(1) == test[:, 2]).all()
-    assert (probabilities(logistic, fit, test, 2, (2, 2, 2)).argmax(1) == test[:, 2]).mean() < 0.8
-    result = run(fit, fit, rng.integers(0, 2, (600, 3)), test, (2, 2, 2), boosting=True)
-    assert result.columns[2].synthetic.macro.value == 1.0
-    assert result.columns[2].baseline.macro.value < 0.9

@@ -27,7 +27,6 @@ from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare
 from tabsynth.evaluation.utility.constraints import rule_checks, violations
 from tabsynth.evaluation.utility.marginals import distance, k_marginal, percentile_bins
 from tabsynth.evaluation.utility.prediction import (
-    BOOST,
     dimension_wise_prediction,
     f1_scores,
     fold_rare,
@@ -38,7 +37,6 @@ from tabsynth.evaluation.utility.subgroups import subgroup_gap
 from tabsynth.evaluation.utility.target import (
     auprc,
     auroc,
-    boost,
     logistic,
     train_on_synthetic,
 )
@@ -176,7 +174,6 @@ def test_scores_of_weighted_test_rows_are_scikit_learns(seed):
 
 
 def test_classifiers_are_fitted_with_weights():
-    """Boosted trees of at least 20 rows a leaf count rows, so that they agree for most test rows only."""
     rng = np.random.default_rng(2)
     fit, test, weights = related(rng, 400), related(rng, 300), integers(rng, 400)
     kept = weights > 0
@@ -185,8 +182,6 @@ def test_classifiers_are_fitted_with_weights():
     for column in range(3):
         ours = probabilities(logistic, rows, test, column, SIZES, w).argmax(1)
         assert (ours == probabilities(logistic, whole, test, column, SIZES).argmax(1)).mean() > 0.99
-        trees = probabilities(BOOST, rows, test, column, SIZES, w).argmax(1)
-        assert (trees == probabilities(BOOST, whole, test, column, SIZES).argmax(1)).mean() > 0.85
     others, sizes = [1, 2, 3], SIZES[1:]
     chances = logistic(rows[:, others], rows[:, 0], test[:, others], sizes, 3, w)
     expected = logistic(whole[:, others], whole[:, 0], test[:, others], sizes, 3)
@@ -195,9 +190,6 @@ def test_classifiers_are_fitted_with_weights():
         np.abs(chances - logistic(rows[:, others], rows[:, 0], test[:, others], sizes, 3)).max()
         > 0.01
     )
-    chances = boost(rows[:, others], rows[:, 0], test[:, others], sizes, 3, w)
-    expected = boost(whole[:, others], whole[:, 0], test[:, others], sizes, 3)
-    assert np.abs(chances - expected).mean() < 0.08
     flipped = np.where(fit[:, 2] == 1, 1e-6, 1.0)  # almost nobody has this value
     assert (probabilities(logistic, fit, test, 2, SIZES, flipped).argmax(1) == 0).all()
 

@@ -47,7 +47,7 @@ def metrics_of_one_table():
         *tables,
         replace(ALL, by=(0,), numbers=(3,)),
         weights=given,
-        config=EvaluationConfig(boosting=True, m=10, k=(1,)),
+        config=EvaluationConfig(m=10, k=(1,)),
         extra=[
             violations(np.zeros((5, 0), dtype=bool), np.ones(5, dtype=bool), [], []),
         ],

@@ -9,11 +9,9 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import numpy as np
 from scipy import sparse, stats
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
@@ -32,7 +30,6 @@ MAX_TARGETS = 64  # columns that are predicted: of wider tables, so many drawn a
 MAX_WORK = 280_000_000  # rows × classes × columns, summed over the fits: about 20 s
 MIN_FIT_ROWS = 1_000
 REPLICATES = 200
-BOOSTED_ROWS = 5_000
 SEEN = "The test rows are ones that the synthesizer was fitted on, so the figure is optimistic."
 
 # fit(rows, labels, test, sizes, classes, weights): chances of each class for the test rows
@@ -51,7 +48,6 @@ def dimension_wise_prediction(
     columns: Columns,
     rng: np.random.Generator,
     *,
-    boosting: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> Prediction:
     """Return F1 of every column on ``test``, for classifiers fitted on each of the other tables.
@@ -71,8 +67,6 @@ def dimension_wise_prediction(
     baselines : sequence of two such tables or more
         Shuffles of the training table's columns.
     columns : Columns
-    boosting : bool
-        Whether the classifier is few gradient boosted trees of at most 5,000 rows, not a logistic regression.
     progress : callable, optional
         Called with the finished share of the fits, in [0, 1].
     """
@@ -91,10 +85,7 @@ def dimension_wise_prediction(
     tables = [sample_rows(table, rows, rng) for table in tables]
     tested = sample_rows(tested, MAX_TEST_ROWS, rng)
     test = tested.codes
-    if boosting:  # evenly, for tables are often sorted
-        tables = [t.at(np.arange(0, len(t), -(-len(t) // BOOSTED_ROWS))) for t in tables]
-    fit = BOOST if boosting else logistic
-    guesses = _fit_all(tables, test, sizes, targets, fit, progress)
+    guesses = _fit_all(tables, test, sizes, targets, progress)
     weights = bootstrap_weights(len(test), REPLICATES, rng)
     if tested.weights is not None:
         weights *= tested.weights[:, None]
@@ -117,8 +108,8 @@ def folded_columns(prediction: Prediction) -> tuple[str, ...]:
     return tuple(item.column for item in prediction.columns if item.classes > MAX_CLASSES)
 
 
-def prediction_metrics(prediction: Prediction, classifier: str, key: str) -> list[Metric]:
-    """Return the mean F1 over columns, weighted and macro, by one classifier.
+def prediction_metrics(prediction: Prediction) -> list[Metric]:
+    """Return the mean F1 over columns, weighted and macro.
 
     The hold-out reference is the training table itself: the rows that all are tested on are not in it.
     """
@@ -142,8 +133,8 @@ def prediction_metrics(prediction: Prediction, classifier: str, key: str) -> lis
                 getattr(mean.train, average),
                 getattr(mean.baseline, average),
                 worst_first(parts, "higher", SHOWN_PARTS),
-                key=f"{key}_{average}",
-                title=f"Dimension-wise prediction, {average} F1, {classifier}",
+                key=f"prediction_{average}",
+                title=f"Dimension-wise prediction, {average} F1, logistic regression",
                 best=getattr(mean.train, average).value,
                 note=SEEN if prediction.seen else "",
                 details=prediction if average == "weighted" else None,
@@ -187,7 +178,6 @@ def _fit_all(
     test: np.ndarray,
     sizes: tuple[int, ...],
     targets: Sequence[int],
-    fit: Fit,
     progress: Callable[[float], None] | None,
 ) -> list[np.ndarray]:
     """Return predictions of the target columns by every table; a list of arrays, shape (test rows, columns)."""
@@ -198,7 +188,7 @@ def _fit_all(
 
     def run(task: tuple[int, int]) -> None:
         i, j = task
-        chances = probabilities(fit, tables[i].codes, test, j, sizes, tables[i].weights)
+        chances = probabilities(logistic, tables[i].codes, test, j, sizes, tables[i].weights)
         out[i][:, j] = chances.argmax(axis=1)
 
     # One BLAS thread in each of ours: more of them wait for each other longer than they compute.
@@ -264,35 +254,10 @@ def logistic(
     return _spread(model.predict_proba(one_hot(test, sizes)), model.classes_, classes)
 
 
-def boost(
-    rows: np.ndarray,
-    labels: np.ndarray,
-    test: np.ndarray,
-    sizes: tuple[int, ...],
-    classes: int,
-    weights: np.ndarray | None = None,
-    *,
-    trees: int = 60,
-    leaves: int = 31,
-) -> np.ndarray:
-    """Return the chances of gradient boosted trees on category codes, those of unordered columns taken as they are."""
-    del sizes
-    model = HistGradientBoostingClassifier(
-        max_iter=trees, max_leaf_nodes=leaves, early_stopping=False, random_state=0
-    )
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The number of unique classes")
-        model.fit(rows, labels, weights)
-    return _spread(model.predict_proba(test), model.classes_, classes)
-
-
 def _spread(probabilities: np.ndarray, seen: np.ndarray, classes: int) -> np.ndarray:
     out = np.zeros((len(probabilities), classes))
     out[:, seen] = probabilities
     return out
-
-
-BOOST: Fit = partial(boost, trees=20, leaves=15)
 
 
 def one_hot(index: np.ndarray, sizes: Sequence[int]) -> sparse.csr_matrix:

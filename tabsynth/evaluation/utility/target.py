@@ -1,6 +1,6 @@
 """Train on synthetic, test on real, for one named column (Esteban, Hyland & Rätsch 2017).
 
-Classifiers of the column are fitted on each table and tested on the same real rows. AUROC and AUPRC
+A logistic regression of the column is fitted on each table and tested on the same real rows. AUROC and AUPRC
 are means over the column's values, each against the others, weighted by how common they are.
 """
 
@@ -26,8 +26,6 @@ from tabsynth.evaluation.metric import (
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.utility.prediction import (
     SEEN,
-    Fit,
-    boost,
     fold_rare,
     logistic,
     probabilities,
@@ -54,10 +52,8 @@ def train_on_synthetic(
     test: np.ndarray | WeightedRows,
     column: int,
     rng: np.random.Generator,
-    *,
-    boosting: bool = False,
 ) -> list[Metric]:
-    """Return the AUROC and AUPRC of each classifier of ``column``.
+    """Return the AUROC and AUPRC of a logistic regression of ``column``.
 
     Their parts are the same of each value against the others, unless there are so many
     values that rare ones were put together.
@@ -69,8 +65,6 @@ def train_on_synthetic(
     test : ndarray or WeightedRows
         Real rows: the half of the hold-out that ``tables.reference`` leaves. Without a hold-out, rows that
         the synthesizer was fitted on; the readings then say so.
-    boosting : bool
-        Gradient boosted trees beside the logistic regression: slower.
     """
     tables_to_fit = [tables.weighted_train, *tables.weighted_beside_control]
     present = [sample_rows(t, MAX_FIT, rng) for t in tables_to_fit if t is not None]
@@ -81,36 +75,31 @@ def train_on_synthetic(
     groups = group_numbers(len(tested), rng)
     numbers = counts(tested.codes[:, column], sizes[column])
     named = sizes[column] == tables.sizes[column]  # its values are those of the table
-    kinds: list[tuple[str, str, Fit]] = [("logistic", "logistic regression", logistic)]
-    if boosting:
-        kinds.append(("boosting", "gradient boosting", boost))
+    measured = []
+    for table in fits:
+        chances = probabilities(logistic, table.codes, tested.codes, column, sizes, table.weights)
+        measured.append(_scores(chances, tested.codes[:, column], groups, tested.weights))
+    train, *compared_scores = measured
+    scores = tables.compared_beside_control.with_items(compared_scores)
+    means = scores.map(attrgetter("means"))
     out = []
-    for short, words, fit in kinds:
-        measured = []
-        for table in fits:
-            chances = probabilities(fit, table.codes, tested.codes, column, sizes, table.weights)
-            measured.append(_scores(chances, tested.codes[:, column], groups, tested.weights))
-        train, *compared_scores = measured
-        scores = tables.compared_beside_control.with_items(compared_scores)
-        means = scores.map(attrgetter("means"))
-        for i, definition in enumerate((AUROC, AUPRC)):
-            parts = _parts(i, scores, tables.labels[column], numbers) if named else ()
-            reached = train.means[i].value
-            defined = math.isfinite(reached)  # not where the test rows have one value
-            stated = f"{reached:.3f}" if defined else "not known"
-            seen = f" {SEEN}" if tables.holdout is None else ""
-            figure = definition.keys[0].removesuffix("*")
-            out.append(
-                Metric(
-                    definition,
-                    *means.map(itemgetter(i)),
-                    parts,
-                    key=f"{figure}{short}",
-                    title=f"{definition.name.removesuffix('the target')}{tables.names[column]}, {words}",
-                    best=reached if defined else None,
-                    note=f"Of a classifier that is fitted on the training table: {stated}.{seen}",
-                )
+    for i, definition in enumerate((AUROC, AUPRC)):
+        parts = _parts(i, scores, tables.labels[column], numbers) if named else ()
+        reached = train.means[i].value
+        defined = math.isfinite(reached)  # not where the test rows have one value
+        stated = f"{reached:.3f}" if defined else "not known"
+        seen = f" {SEEN}" if tables.holdout is None else ""
+        out.append(
+            Metric(
+                definition,
+                *means.map(itemgetter(i)),
+                parts,
+                key=definition.keys[0].replace("*", "logistic"),
+                title=f"{definition.name.removesuffix('the target')}{tables.names[column]}, logistic regression",
+                best=reached if defined else None,
+                note=f"Of a classifier that is fitted on the training table: {stated}.{seen}",
             )
+        )
     return out
 
 
