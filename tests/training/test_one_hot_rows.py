@@ -66,6 +66,14 @@ def test_codes_that_are_not_one_hot_have_no_ones() -> None:
     assert torch.equal(blank.batch(torch.arange(50)), blank[torch.arange(50)])
 
 
+def test_the_proof_counts_the_terms_of_one_hot_rows() -> None:
+    """A column of W takes a term of each row, and an inner product with a direction a term of each one of the row."""
+    clipper = PerExampleClipper(nn.Linear(encoder().layout.width, 1))
+    assert not clipper._looked_up
+    (factors,) = clipper.gradients(minus_scores, batch_of(coded(5))).factors
+    assert clipper._looked_up and factors.terms == len(SIZES)
+
+
 def penalised() -> RowLosses:
     """WGAN-GP, with partners that are drawn once and then the same."""
     width, rng = encoder().layout.width, torch.Generator().manual_seed(3)
