@@ -5,7 +5,7 @@ imports an estimator or torch, so that a certificate is verified without them.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 ONE_WAY, JOINT, COUNT = "one-way counts", "joint counts", "row count"
 OVERLAP, CRITIC, VOTES = "overlap with the public table", "critic", "votes"
@@ -141,8 +141,21 @@ class Method:
     audit_fixture: str | None = None
 
 
-_GAN = "tabsynth.auditing.fixtures.gan"
-_PATE = "tabsynth.auditing.fixtures.pate"
+_DP_WGAN = Method(
+    module="tabsynth.synthesizers.adversarial.dpwgan",
+    estimator="DPWGAN",
+    required=_of_critic,
+    curves=CRITIC_CURVES,
+    audit_fixture="tabsynth.auditing.fixtures.gan",
+)
+_PATE_GAN = Method(
+    module="tabsynth.synthesizers.pate.estimator",
+    estimator="PATEGAN",
+    required=_of_pate_gan,
+    curves=VOTE_CURVES,
+    votes=True,
+    audit_fixture="tabsynth.auditing.fixtures.pate",
+)
 METHODS: dict[str, Method] = {
     "margnet": Method(
         module="tabsynth.synthesizers.margnet.estimator",
@@ -151,36 +164,12 @@ METHODS: dict[str, Method] = {
         by_schema=True,
         audit_fixture="tabsynth.auditing.fixtures.margnet",
     ),
-    "dp-wgan": Method(
-        module="tabsynth.synthesizers.adversarial.dpwgan",
-        estimator="DPWGAN",
-        required=_of_critic,
-        curves=CRITIC_CURVES,
-        audit_fixture=_GAN,
+    "dp-wgan": _DP_WGAN,
+    "dp-gan": replace(
+        _DP_WGAN, module="tabsynth.synthesizers.adversarial.dpgan", estimator="DPGAN"
     ),
-    "dp-gan": Method(
-        module="tabsynth.synthesizers.adversarial.dpgan",
-        estimator="DPGAN",
-        required=_of_critic,
-        curves=CRITIC_CURVES,
-        audit_fixture=_GAN,
-    ),
-    "pate-gan": Method(
-        module="tabsynth.synthesizers.pate.estimator",
-        estimator="PATEGAN",
-        required=_of_pate_gan,
-        curves=VOTE_CURVES,
-        votes=True,
-        audit_fixture=_PATE,
-    ),
-    "pate-acgan": Method(
-        module="tabsynth.synthesizers.pate.estimator",
-        estimator="PATEACGAN",
-        required=_of_pate_acgan,
-        curves=VOTE_CURVES,
-        votes=True,
-        audit_fixture=_PATE,
-    ),
+    "pate-gan": _PATE_GAN,
+    "pate-acgan": replace(_PATE_GAN, estimator="PATEACGAN", required=_of_pate_acgan),
 }
 # Methods of linked tables. They share model files, certificates and ledgers with the others, whose tables are single.
 LINKED: dict[str, Method] = {

@@ -251,12 +251,8 @@ def logistic(
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", message="The number of unique classes")
         model.fit(one_hot(rows, sizes), labels, weights)
-    return _spread(model.predict_proba(one_hot(test, sizes)), model.classes_, classes)
-
-
-def _spread(probabilities: np.ndarray, seen: np.ndarray, classes: int) -> np.ndarray:
-    out = np.zeros((len(probabilities), classes))
-    out[:, seen] = probabilities
+    out = np.zeros((len(test), classes))
+    out[:, model.classes_] = model.predict_proba(one_hot(test, sizes))
     return out
 
 
