@@ -22,7 +22,7 @@ from tabsynth.synthesizers.adversarial.critic import RowLosses
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.factors import OneHotRows
 from tabsynth.training.networks import mlp
-from tabsynth.training.private_step import CodedInputs, minus_scores
+from tabsynth.training.private_step import CodedInputs, _laid_out, minus_scores
 
 torch.set_num_threads(1)
 SIZES = (3, 4, 2, 7)
@@ -61,9 +61,21 @@ def test_a_batch_has_the_inputs_of_its_rows() -> None:
 
 def test_codes_that_are_not_one_hot_have_no_ones() -> None:
     rows = coded(50, scheme={"3": "binary"})
-    assert torch.equal(rows.batch(torch.arange(50)), rows[torch.arange(50)])
     blank = CodedInputs(rows.codes, encoder().layout, coded(1).books, slice(0, 3))
-    assert torch.equal(blank.batch(torch.arange(50)), blank[torch.arange(50)])
+    assert coded(50).one_hot and not rows.one_hot and not blank.one_hot
+    layout = torch.tensor([4, -1, 7])
+    for inputs in (rows, blank):
+        laid, keep = _laid_out(inputs, layout)
+        assert isinstance(laid, Tensor) and torch.equal(laid, inputs[layout.clamp_min(0)])
+        assert keep.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_table_without_rows_is_laid_out_as_one_of_a_row(rows: int) -> None:
+    """R1: which sums a step takes, and how it bounds their rounding, is the same for neighbouring tables."""
+    laid, keep = _laid_out(coded(rows), torch.tensor([rows - 1, -1]))
+    assert isinstance(laid, OneHotRows) and len(laid) == 2
+    assert keep.tolist() == [rows == 1, False]
 
 
 def test_the_proof_counts_the_terms_of_one_hot_rows() -> None:
