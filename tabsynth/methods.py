@@ -4,8 +4,9 @@ The command line, plans, certificates, audits and model files derive their lists
 imports an estimator or torch, so that a certificate is verified without them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 ONE_WAY, JOINT, COUNT = "one-way counts", "joint counts", "row count"
 OVERLAP, CRITIC, VOTES = "overlap with the public table", "critic", "votes"
@@ -20,6 +21,11 @@ DRAFT = (
     "schema: values that are not released",
 )
 DIFFERENT = "schema: numbers of different values"  # which some drafts charge besides
+
+
+def critic_steps(items: Iterable[Mapping[str, Any]]) -> int:
+    """Return the steps of the critic among mechanisms as plans and certificates list them."""
+    return sum(item["count"] for item in items if item["purpose"] == CRITIC)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -106,9 +106,8 @@ class Synthesizer:
     model_: FittedModel[Any] = field(init=False)
     ledger_: Ledger = field(init=False)
     seeded_: bool = field(init=False)
-    planned_steps_: tuple[str, int] = field(
-        init=False
-    )  # of a time budget, for the fit that the text describes
+    # Of a time budget, for the fit that the text describes. A name with an underscore at its end would mean a fitted estimator.
+    planned_steps: tuple[str, int] = field(init=False)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Return the class and the parameters that are not the default; ``N_CHAR_MAX`` is scikit-learn's, and not used."""

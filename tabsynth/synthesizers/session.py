@@ -34,7 +34,7 @@ from tabsynth.drafting.private_schema import (
 from tabsynth.drafting.suggestions import find_relations
 from tabsynth.encoding.rows import key_of
 from tabsynth.errors import BudgetError, FileFormatError, InputError, PlanWarning
-from tabsynth.methods import CRITIC
+from tabsynth.methods import critic_steps
 from tabsynth.privacy.accounting.accountants import RENYI, Spend, epsilon_of
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian, mechanism_from
 from tabsynth.privacy.certificate.certificate import (
@@ -93,7 +93,7 @@ class Estimator(Protocol):
     delta: float
     rows: int | None
     time_limit: float | None
-    planned_steps_: tuple[str, int]
+    planned_steps: tuple[str, int]
     accept_drafted_domain: bool
     draft_options: Mapping[str, Any] | None
     random_state: int | None
@@ -209,7 +209,7 @@ class FitSession:
         """Return the privacy cost of a fit, before a private row is read."""
         self._make_method()
         if self.path is not None and (self.path / INDEX).exists():
-            self.steps = _critic_steps(read_index(self.path / INDEX)["plan"])
+            self.steps = critic_steps(read_index(self.path / INDEX)["plan"] or ())
         self._plan(self._ledger_after(self._earlier_spends()))
         return self._complete_plan(estimate_time)
 
@@ -580,7 +580,7 @@ class FitSession:
             self._plan(self.ledger)
         else:
             self.spends = [_spend_from(item) for item in checkpoint.plan]
-            self._plan_steps(_critic_steps(checkpoint.plan))
+            self._plan_steps(critic_steps(checkpoint.plan))
             self._check_project()
         checkpoint.begin([_spend_item(s) for s in self.spends], seeded=self.is_seeded)
 
@@ -599,12 +599,12 @@ class FitSession:
         declared, estimator = self.declared, self.estimator
         if declared is None or declared.time_budget is None:
             return
-        if steps is None:
+        if not steps:
             fit = json.dumps([self._binding(), str(declared.device)])
-            if getattr(estimator, "planned_steps_", ("", 0))[0] != fit:
+            if getattr(estimator, "planned_steps", ("", 0))[0] != fit:
                 plan = declared.plan(self.ledger)
-                estimator.planned_steps_ = fit, steps_in_time(declared, plan)
-            steps = estimator.planned_steps_[1]
+                estimator.planned_steps = fit, steps_in_time(declared, plan)
+            steps = estimator.planned_steps[1]
         self.steps, self.method = steps, declared.with_steps(steps)
 
     def _check_project(self) -> None:
@@ -778,12 +778,6 @@ def _spend_from(item: JsonObject) -> PlannedSpend:
     if not isinstance(purpose, str) or type(count) is not int or not 0 <= count <= MOST_USES:
         raise FileFormatError(f"The checkpoint's plan has a part that cannot be: {quote(item)}.")
     return PlannedSpend(purpose=purpose, mechanism=mechanism_from(item), count=count)
-
-
-def _critic_steps(plan: list[JsonObject] | None) -> int | None:
-    """Return the steps of the critic that the plan of a checkpoint has; None without any."""
-    spends = map(_spend_from, plan or ())
-    return next((s.count for s in spends if s.purpose == CRITIC), None)
 
 
 def _bound_value(value: object) -> object:

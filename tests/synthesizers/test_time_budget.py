@@ -13,6 +13,8 @@ import torch
 from fitted_tables import coder, dpgan, frame, small, small_dpgan, stop_at, wgan
 from scipy.optimize import brentq
 from scipy.stats import norm
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from tabsynth import DPGAN, DPWGAN, InputError, load
 from tabsynth.errors import ConvergenceWarning
@@ -242,6 +244,15 @@ def test_steps_of_an_earlier_fit_are_not_those_that_a_limit_left() -> None:
     model = small(epsilon=3.0).fit(frame())
     with pytest.warns(ConvergenceWarning, match="0 of 8 steps of the critic were taken"):
         model.set_params(epsilon=6.0, time_limit=1e-9).fit(frame())
+
+
+def test_a_plan_does_not_make_an_estimator_look_fitted() -> None:
+    model = timed()
+    with speed(4000.0):
+        model.plan()
+    with pytest.raises(NotFittedError):
+        check_is_fitted(model)
+    check_is_fitted(small().fit(frame()))
 
 
 def test_a_limit_below_the_budget_is_said_and_no_budget_is_advised_again() -> None:

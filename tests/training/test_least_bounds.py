@@ -9,7 +9,7 @@ import pytest
 import torch
 from private_steps import bounds_of
 
-from tabsynth import DPWGAN, InputError, Schema
+from tabsynth import DPWGAN, PATEGAN, InputError, Schema
 from tabsynth._random import keystream
 from tabsynth.schema import Column
 from tabsynth.training.clipping import LEAST_BOUND, Clipping
@@ -41,7 +41,7 @@ def test_no_size_of_noise_is_no_leave_to_pass() -> None:
 FIT = """
 import warnings
 import pandas as pd, torch
-from tabsynth import DPWGAN, Schema
+from tabsynth import DPWGAN, PATEGAN, Schema
 from tabsynth.schema import Column
 from tabsynth.synthesizers.adversarial.critic import WGANConfig
 from tabsynth.training.private_step import StepConfig, full_precision
@@ -106,3 +106,4 @@ def test_a_precision_that_cannot_be_had_is_refused_before_anything_is_charged(
     with pytest.raises(InputError, match="full precision"):
         model.fit(pd.DataFrame({"a": ["x", "y"] * 10}))
     assert not hasattr(model, "ledger_")
+    PATEGAN(schema, epsilon=1.0).plan(estimate_time=False)  # it has no private step

@@ -17,7 +17,7 @@ from tabsynth._validate import one_of, positive, quote
 from tabsynth.encoding.rows import PrivateRows, Rows, codes_of, store_records, weights_of
 from tabsynth.encoding.table import Layout, TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.methods import AUTOENCODER, COUNT, CRITIC, JOINT, ONE_WAY, SCORES, TOTAL
+from tabsynth.methods import AUTOENCODER, COUNT, JOINT, ONE_WAY, SCORES, TOTAL, critic_steps
 from tabsynth.privacy.accounting.accountants import Spend, gaussian_mu
 from tabsynth.privacy.accounting.calibration import calibrate, matching_noise
 from tabsynth.privacy.accounting.mechanisms import (
@@ -223,11 +223,6 @@ class FirstCounts(NamedTuple):
     marginals: list[np.ndarray] | None
 
 
-def _steps(spends: Sequence[JsonObject]) -> int:
-    """Return the steps of the critic among what was spent or planned, as a certificate lists it."""
-    return sum(item["count"] for item in spends if item["purpose"] == CRITIC)
-
-
 @dataclass(frozen=True, kw_only=True)
 class NetworksModel(FittedModel[TableEncoder]):
     """A fitted generator network."""
@@ -235,10 +230,10 @@ class NetworksModel(FittedModel[TableEncoder]):
     def stopped_text(self, command: str) -> str:
         """Return why the fit ended early, and how many of the steps that the noise was planned for it took."""
         text, plan = super().stopped_text(command), self.facts.get("plan", {})
-        planned = _steps(plan.get("fit", ()))
+        planned = critic_steps(plan.get("fit", ()))
         if not text or not planned:
             return text
-        taken = _steps(self.ledger.to_list()) - _steps(plan["before"])
+        taken = critic_steps(self.ledger.to_list()) - critic_steps(plan["before"])
         said = f"{text} {taken:,} of {planned:,} steps of the critic were taken"
         if math.isinf(self.ledger.spent):
             return f"{said}."
@@ -290,8 +285,6 @@ class NetworksMethod(TableMethod):
 
     def check_settings(self) -> None:
         """Refuse settings that cannot be used."""
-        with full_precision(self.device):  # a step that cannot have it would fail after the counts
-            pass
         one_of("autoencoder", self.training, ("preset", *TRAININGS, None))
         if self.time_budget is not None:
             positive("time_budget", self.time_budget)
@@ -307,19 +300,21 @@ class NetworksMethod(TableMethod):
                 "autoencoder='counts' needs the one-way counts, which these settings leave out; use 'dp-sgd', 'public' or None."
             )
         self.learning.check(self.encoder.layout)
-        self._check_units()
+        self._check_steps()
 
     @property
     def _private_autoencoder(self) -> AutoencoderConfig | None:
         """The settings of an autoencoder that learns from private rows."""
         return None if self.training in ("public", None) else self.autoencoder
 
-    def _check_units(self) -> None:
-        """Refuse what private steps cannot do with units of several rows."""
-        max_rows, stepped = self.schema.design.rows, self.learning.private_steps()
-        if self._private_autoencoder is not None:
-            stepped = [*stepped, self.autoencoder.step]
-        if stepped and max_rows > MOST_ROWS:
+    def _check_steps(self) -> None:
+        """Refuse what private steps cannot do, if there are any: before the counts are charged."""
+        max_rows, private = self.schema.design.rows, self._private_autoencoder is not None
+        if not private and not self.learning.private_steps():
+            return
+        with full_precision(self.device):
+            pass
+        if max_rows > MOST_ROWS:
             raise InputError(
                 f"Private steps take max_rows_per_unit of at most {MOST_ROWS}, got {max_rows:,}; lower it, or fit margnet."
             )
