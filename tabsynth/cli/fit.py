@@ -401,9 +401,10 @@ def arguments_of(
             groups = {n for n in parameters if _dataclass(hints[n]) is not None}
             groups |= {n for n, value in defaults.items() if is_dataclass(value)}
             single = sorted((parameters | set(defaults)) - groups)
+            dotted = ", ".join(f"{group}.NAME" for group in sorted(groups))
+            also = f", and groups of settings: {dotted}" * bool(groups)
             raise InputError(
-                f"Method {method} has no setting {name!r}; it has {', '.join(single)}, and groups of settings:"
-                f" {', '.join(f'{group}.NAME' for group in sorted(groups))}."
+                f"Method {method} has no setting {name!r}; it has {', '.join(single)}{also}."
             )
     if configured:
         if arguments.get("preset", "default") != "default":

@@ -126,7 +126,8 @@ def codebook(size: int, scheme: str) -> tuple[np.ndarray, Head]:
     -----
     The codes are those of category_encoders, fitted on the codes that the schema declares, never on rows. Each encoder
     transforms every code once; rows are then looked up (:meth:`Layout.encode`). The result equals that of ``transform``,
-    scaled to [0, 1], and 10,000 rows of the census table take 2 to 90 ms in place of 110 to 200 ms. Their
+    scaled to [0, 1], and 10,000 rows of the census table take 2 to 90 ms in place of 110 to 200 ms. Of 4,096 categories
+    rank-hot codes take 21 s to make, ``sum`` 8 and ``helmert`` 6. Their
     ``inverse_transform`` takes exact codes only: of a network's output such as (0.2, 0.5, 0.3) it makes no value or
     an error. So :meth:`Layout.decode` looks for the nearest code.
 

@@ -223,8 +223,8 @@ def estimate_seconds(method: Method, spends: Sequence[PlannedSpend], rows: int) 
 def steps_in_time(method: Method, spends: Sequence[PlannedSpend]) -> int:
     """Return how many of the critic's steps the time budget of a method allows, by its speed on made-up rows.
 
-    They are at most those of the plan; other stages get as many times fewer. No private row is touched: the number follows from the schema, the declared or a
-    nominal number of rows, and the speed of the machine.
+    They are at most those of the plan; other stages get as many times fewer. No private row is touched: the number follows
+    from the schema, the declared or a nominal number of rows, and the speed of the machine.
 
     Parameters
     ----------

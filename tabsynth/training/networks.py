@@ -25,7 +25,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 
 
 def bounds(inputs: int, outputs: int, xavier: bool) -> tuple[float, float]:
-    """Return b of the laws U[-b, b] of a layer's first weights and biases: torch's, or Xavier's (Glorot, Bengio 2010)."""
+    """Return b of the uniform distributions U[-b, b] of a layer's first weights and biases: torch's, or Xavier's (Glorot and Bengio 2010)."""
     if xavier:
         return math.sqrt(6 / (inputs + outputs)), 0.0
     return 1 / math.sqrt(inputs), 1 / math.sqrt(inputs)

@@ -51,9 +51,10 @@ class GeneratorConfig:
     latent_dim : int
         Length of the noise z.
     latent : {"normal", "uniform"}
-        The law of z: N(0, I), or uniform on [0, 1].
+        The distribution of z: N(0, I), or uniform on [0, 1].
     xavier : bool
-        Whether the first weights follow Xavier's law, not torch's; those of PATE's teachers and student as well.
+        Whether weights are initialized by Xavier's rule (Glorot and Bengio 2010) in place of torch's; those of PATE's teachers
+        and student as well.
     hidden : tuple of int
         Widths of the hidden layers.
     norm : bool
@@ -234,7 +235,7 @@ class TableGenerator(nn.Module):
         decoder_inputs: int = 0,
     ) -> None:
         super().__init__()
-        self.latent_dim, self._law = config.latent_dim, LATENTS[config.latent]
+        self.latent_dim, self._draw_latent = config.latent_dim, LATENTS[config.latent]
         self.rounded = config.rounded
         self.heads = Heads(layout)
         outputs = layout.width if decoder is None else decoder_inputs
@@ -263,7 +264,7 @@ class TableGenerator(nn.Module):
     def noise(self, rows: int, rng: torch.Generator) -> Tensor:
         """Draw z, shape (rows, latent_dim)."""
         device = next(self.parameters()).device
-        return self._law(rows, self.latent_dim, generator=rng, device=device)
+        return self._draw_latent(rows, self.latent_dim, generator=rng, device=device)
 
     @torch.no_grad()
     def sample(
@@ -375,7 +376,7 @@ class ConditionalGenerator(TableGenerator):
 
     def _with_class(self, classes: Tensor, rng: torch.Generator) -> Tensor:
         device = self.shares.device
-        z = self._law(len(classes), self._free, generator=rng, device=device)
+        z = self._draw_latent(len(classes), self._free, generator=rng, device=device)
         return torch.cat([z, torch.eye(len(self.shares), device=device)[classes]], dim=1)
 
 

@@ -296,8 +296,8 @@ class PATEGAN(Synthesizer):
         :mod:`tabsynth.synthesizers.pate.teachers`; their departures are listed at
         ``networks_config`` in :mod:`tabsynth.synthesizers.pate.config`.
     teacher_count : int, optional
-        K, public. By default what the planner recommends for ``rows`` and the budget; where ``rows`` is not declared, for 20,000 rows. It never follows from the
-        private number of rows.
+        K, public. By default what the planner recommends for ``rows`` and the budget; where ``rows`` is not declared, for
+        20,000 rows. It never follows from the private number of rows.
     queries : int, optional
         Questions in all, public; the noise of their answers follows from it and from the budget. By default 20,000; of
         networks as many as the budget affords at a noise of at most 0.15 K, and at most 20,000.

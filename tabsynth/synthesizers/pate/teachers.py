@@ -77,7 +77,7 @@ class Teachers(nn.Module):
     rng : torch.Generator
         Draws the first weights, of each teacher its own.
     xavier : bool
-        Their law: see :func:`tabsynth.training.networks.bounds`.
+        Whether they are drawn by Xavier's rule; see :func:`tabsynth.training.networks.bounds`.
     """
 
     def __init__(
