@@ -111,7 +111,10 @@ def test_a_table_on_a_terminal_is_ruled(monkeypatch, capsys):
         (("--rows", "99", "--method", "gan", "--epsilon", "1"), ["--method", "'gan'"]),
         ((*PATE[1:], "--schema", "nowhere.json"), "nowhere.json"),
         ((*PATE[1:], "--set", "mode=B"), "pate-gan has no setting 'mode'"),
-        (("--rows", "99", "--epsilon", "1", "--preset", "source"), "margnet has no setting 'preset'"),
+        (
+            ("--rows", "99", "--epsilon", "1", "--preset", "source"),
+            "margnet has no setting 'preset'",
+        ),
     ],
 )
 def test_what_cannot_be_planned(tmp_path, words, says):
