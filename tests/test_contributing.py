@@ -15,7 +15,7 @@ PAGES = (
 TEXT = "".join((ROOT / page).read_text(encoding="utf-8") for page in PAGES[:2])
 # Where a path on the page may begin: the page shortens those of the package.
 BASES = (
-    *("", "reports/benchmark", "reports/trust"),
+    *("", "reports/benchmark", "reports/audits"),
     *("tabsynth", "tabsynth/evaluation", "tabsynth/privacy", "tabsynth/synthesizers"),
 )
 

@@ -30,7 +30,7 @@ def frame(rows: int = 60, seed: int = 0) -> pd.DataFrame:
 def pairs_of(name: str) -> list[Neighbour]:
     """A neighbour for a system, two for a method's default: over the systems, all kinds, both changes.
 
-    But for ``extreme``, which has a test of its own. All of them for each system are in reports/trust.
+    But for ``extreme``, which has a test of its own. All of them for each system are in reports/audits.
     """
     number = system_names().index(name)
     schema = make_tiny_model(name, SCHEMA, epsilon=EPSILON).schema or SCHEMA

@@ -58,7 +58,7 @@ def test_each_kind_of_neighbour_is_a_unit_beyond_its_bound() -> None:
     ("kind", "change"), [("outlier", "added"), ("null", "removed"), ("extreme", "added")]
 )
 def test_a_unit_more_or_less_changes_releases_alone(kind: str, change: str) -> None:
-    """Those of the systems are in ``test_replay_systems``, all kinds of them in reports/trust."""
+    """Those of the systems are in ``test_replay_systems``, all kinds of them in reports/audits."""
     listed = neighbours(frame(60), UNITS, seed=KINDS.index(kind))
     (pair,) = (n for n in listed if (n.kind, n.change) == (kind, change))
     checked(NAME, pair, 2 if change == "added" else None)

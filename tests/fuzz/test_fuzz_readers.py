@@ -12,7 +12,7 @@ from readers import READERS
 
 from tabsynth import InputError
 
-# 3,000 in all; the closing run is reports/trust/fuzz.py.
+# 3,000 in all; the closing run is reports/audits/fuzz.py.
 INPUTS = {
     **{"schema": 700, "csv": 450, "ledger": 400, "model": 150, "parquet": 150},
     **{"certificate": 80, "checkpoint": 70, "codebook": 600},

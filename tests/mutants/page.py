@@ -1,4 +1,4 @@
-"""What the gate found, as a page: ``reports/trust/mutants.md``, and as figures beside it."""
+"""What the gate found, as a page: ``reports/audits/mutants.md``, and as figures beside it."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 from patches import ROOT, Mutant
 
-REPORT = ROOT / "reports" / "trust"
+REPORT = ROOT / "reports" / "audits"
 RECORD = REPORT / "mutants.json"
 
 HEAD = """# The mutation gate

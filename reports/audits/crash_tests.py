@@ -1,7 +1,7 @@
 """Kill -9 at random points of a fit: the ledger that is left never shows less spent than was used (R7).
 
-    python reports/trust/kill_points.py [--minutes M]  # 320 points, some CPU minutes; writes kill_points.json
-    python reports/trust/kill_points.py --points 12    # another number; writes nothing
+    python reports/audits/crash_tests.py [--minutes M]  # 320 points, some CPU minutes; writes crash_tests.json
+    python reports/audits/crash_tests.py --points 12    # another number; writes nothing
 
 The points of one method in one way are a row, which is written when all of them are measured. Rows that are missing
 or stale (:mod:`evidence`) are measured, so that an interrupted run can be resumed.
@@ -41,7 +41,7 @@ import evidence
 import numpy as np
 import pandas as pd
 import torch
-from evidence import CURRENT, KILL_POINTS
+from evidence import CRASH_TESTS, CURRENT
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
 from systems import SYSTEMS
@@ -390,7 +390,7 @@ def together(record: dict[str, Any], rows: dict[str, dict[str, Any]]) -> dict[st
 
 def missing(record: dict[str, Any]) -> list[str]:
     """Return the rows that the record does not have, or has with another number of points."""
-    rows = KILL_POINTS.rows(record)
+    rows = CRASH_TESTS.rows(record)
     return [
         f"{method}, {way}"
         for (method, way), kinds in dealt(POINTS).items()
@@ -412,7 +412,7 @@ def main() -> None:
     module_hashes = evidence.ModuleHashes(Path(tabsynth.__file__).parent)
     written = options.points == POINTS
     record = evidence.read(options.out) if written else {}
-    rows, absent = KILL_POINTS.rows(record), missing(record)
+    rows, absent = CRASH_TESTS.rows(record), missing(record)
     remaining = {
         (method, way): rows.get(name, {}).get("seconds", SECONDS)
         for method, way in dealt(options.points)
@@ -421,7 +421,7 @@ def main() -> None:
         or name in absent
         or evidence.state(record, rows[name], module_hashes.before) != CURRENT
     }
-    for method, way in evidence.Clock("kill points", options.minutes).each(remaining):
+    for method, way in evidence.Clock("crash tests", options.minutes).each(remaining):
         row = run(method, way, dealt(options.points)[method, way], options.jobs)
         modules = module_hashes.of(row.pop("imported"))
         evidence.clear_line()
@@ -430,10 +430,10 @@ def main() -> None:
             continue
         record = evidence.read(options.out)  # another process may have added to it
         evidence.set_modules(record, row, modules)
-        record = together(record, {**KILL_POINTS.rows(record), f"{method}, {way}": row})
-        write_text(options.out, evidence.text_of(KILL_POINTS, record), overwrite=True)
+        record = together(record, {**CRASH_TESTS.rows(record), f"{method}, {way}": row})
+        write_text(options.out, evidence.text_of(CRASH_TESTS, record), overwrite=True)
     if written:
-        print(evidence.sentence(KILL_POINTS, record, module_hashes.before))
+        print(evidence.sentence(CRASH_TESTS, record, module_hashes.before))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """The page for readers who answer for data protection: which claims were tested, how, and with which result.
 
-    python reports/trust/run.py            # writes README.md from the five records beside it
-    python reports/trust/run.py --stale    # lists rows and mutants to measure again; exit code 1 if there are any
+    python reports/audits/run.py            # writes README.md from the five records beside it
+    python reports/audits/run.py --stale    # lists rows and mutants to measure again; exit code 1 if there are any
 
-The records are made by `audits.py`, `replays.py`, `kill_points.py`, `fuzz.py` and by `make mutants`. Each of the first
+The records are made by `audits.py`, `replays.py`, `crash_tests.py`, `fuzz.py` and by `make mutants`. Each of the first
 four measures what is stale or missing, keeps the rest, and stops after `--minutes M` if that is given.
 """
 
@@ -22,7 +22,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "tests" / "fu
 
 import evidence  # noqa: E402
 import fuzzing  # noqa: E402
-from evidence import AUDITS, FUZZ, KILL_POINTS, KINDS, REPLAYS, Modules  # noqa: E402
+from evidence import AUDITS, CRASH_TESTS, FUZZ, KINDS, REPLAYS, Modules  # noqa: E402
 from harness import fill, table  # noqa: E402
 
 import tabsynth  # noqa: E402
@@ -124,9 +124,9 @@ def count_replays() -> dict[str, Any]:
 
 
 def kills(hashes: Modules) -> str:
-    """Return the table of killed fits."""
-    rows, stored = [], record("kill_points")
-    for name, cell in KILL_POINTS.rows(stored).items():
+    """Return the table of crash tests."""
+    rows, stored = [], record("crash_tests")
+    for name, cell in CRASH_TESTS.rows(stored).items():
         method, way = name.split(", ")
         ends = ", ".join(f"{n} {what}" for what, n in sorted(cell["outcomes"].items()))
         counts = [str(cell["points"]), str(cell["sound"]), str(cell["lost_uses_max"])]
@@ -222,7 +222,7 @@ def _reader_supports(row: dict[str, Any]) -> bool:
 SUPPORTS = {
     AUDITS: _audit_supports,
     REPLAYS: _replays_support,
-    KILL_POINTS: _kills_support,
+    CRASH_TESTS: _kills_support,
     FUZZ: _reader_supports,
 }
 
@@ -230,7 +230,7 @@ SUPPORTS = {
 def page(hashes: Modules | None = None) -> str:
     """Return README.md; ``hashes`` holds the hashes of the package's modules, by default those of the files."""
     hashes = evidence.modules_of() if hashes is None else hashes
-    kill, fuzz = record("kill_points"), record("fuzz")
+    kill, fuzz = record("crash_tests"), record("fuzz")
     facts = {
         **count_audits(),
         **black_box(),
@@ -257,11 +257,11 @@ def report() -> int:
     mutants that no test killed.
     """
     import audits  # these import torch, which the page does not need
+    import crash_tests
     import fuzz
-    import kill_points
     import replays
 
-    scripts = {script.__name__: script for script in (audits, replays, kill_points, fuzz)}
+    scripts = {script.__name__: script for script in (audits, replays, crash_tests, fuzz)}
     hashes, code = evidence.modules_of(), 0
     for kind in KINDS:
         stored = record(kind.name)
@@ -277,7 +277,7 @@ def report() -> int:
             code = 1
             print(f"  {why} ({len(names)}): {'; '.join(names)}")
         if reasons:
-            print(f"  To measure them: python reports/trust/{kind.name}.py")
+            print(f"  To measure them: python reports/audits/{kind.name}.py")
     gate = mutants_to_run()
     outcomes, there = record("mutants")["mutants"], [path.stem for path in MUTANTS.glob("*.toml")]
     killed = sum(outcomes.get(name, {}).get("outcome") == "killed" for name in there)

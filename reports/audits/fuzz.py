@@ -1,6 +1,6 @@
-"""Fuzz every reader of files, and write reports/trust/fuzz.json.
+"""Fuzz every reader of files, and write reports/audits/fuzz.json.
 
-    python reports/trust/fuzz.py [--minutes M] [--inputs 114000] [--seed 1] [--only schema,csv] [--saved DIR]
+    python reports/audits/fuzz.py [--minutes M] [--inputs 114000] [--seed 1] [--only schema,csv] [--saved DIR]
 
 Inputs are made from (reader, seed, number), so that any can be made again. Readers that are missing or stale
 (:mod:`evidence`) are measured, each in a process of its own; the figures of the others stay as they are in the file,
@@ -140,7 +140,7 @@ def inputs_of(name: str, inputs: int) -> int:
 def read_record(path: Path, inputs: int, seed: int) -> dict[str, Any]:
     """Return the record; an empty one if that in the file is of other inputs."""
     record = evidence.read(path)
-    command = f"python reports/trust/fuzz.py --inputs {inputs} --seed {seed}"
+    command = f"python reports/audits/fuzz.py --inputs {inputs} --seed {seed}"
     return record if record.get("command") == command else {"command": command}
 
 

@@ -1,4 +1,4 @@
-"""reports/trust: the records say what its page says, and nothing in them contradicts a claim.
+"""reports/audits: the records say what its page says, and nothing in them contradicts a claim.
 
 Its scripts record the code that each row was measured on, and measure what is stale or missing.
 """
@@ -13,54 +13,54 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import audits
+import crash_tests
 import evidence
 import fuzz
-import kill_points
 import numpy as np
 import pytest
 import replays
-from evidence import AUDITS, CHANGED, CURRENT, FUZZ, KILL_POINTS, KINDS, REPLAYS, UNKNOWN
+from evidence import AUDITS, CHANGED, CRASH_TESTS, CURRENT, FUZZ, KINDS, REPLAYS, UNKNOWN
 from scipy import stats
 
-TRUST = Path(__file__).resolve().parent
+AUDITS_FOLDER = Path(__file__).resolve().parent
 
 
 def record(name):
-    return json.loads((TRUST / f"{name}.json").read_text("utf-8"))
+    return json.loads((AUDITS_FOLDER / f"{name}.json").read_text("utf-8"))
 
 
 @pytest.fixture
-def trust(tmp_path, monkeypatch):
+def audits_page(tmp_path, monkeypatch):
     """run.py as a module that works on copies of the records."""
-    spec = importlib.util.spec_from_file_location("trust_run", TRUST / "run.py")
+    spec = importlib.util.spec_from_file_location("audits_page_run", AUDITS_FOLDER / "run.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    for path in (*TRUST.glob("*.json"), TRUST / "template.md"):
+    for path in (*AUDITS_FOLDER.glob("*.json"), AUDITS_FOLDER / "template.md"):
         shutil.copy(path, tmp_path)
     monkeypatch.setattr(module, "HERE", tmp_path)
     return module
 
 
-def test_page_is_what_the_records_make(trust):
+def test_page_is_what_the_records_make(audits_page):
     # A change of the code makes rows stale, and the page has to say so.
-    page = (TRUST / "README.md").read_text("utf-8")
-    assert page == trust.page(), "README.md is out of date; run: python reports/trust/run.py"
+    page = (AUDITS_FOLDER / "README.md").read_text("utf-8")
+    assert page == audits_page.page(), "README.md is out of date; run: python reports/audits/run.py"
 
 
 # Rows that do not support a claim, and mutants that are not killed.
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_every_row_supports_its_claim(trust, kind):
-    assert kind.rows(record(kind.name)) and trust.unsupportive(kind, record(kind.name)) == []
+def test_every_row_supports_its_claim(audits_page, kind):
+    assert kind.rows(record(kind.name)) and audits_page.unsupportive(kind, record(kind.name)) == []
 
 
-def test_the_standard_error_of_an_audit_is_the_spread_of_its_estimates(trust):
+def test_the_standard_error_of_an_audit_is_the_spread_of_its_estimates(audits_page):
     rng, runs = np.random.default_rng(0), 2_000
     wrong = rng.binomial(runs, [[0.6], [0.3]], (2, 4_000))
     estimates = -stats.norm.ppf(wrong / runs).sum(axis=0)
     details = {"false_positives": 1_200, "false_negatives": 600}
-    error = trust.standard_error({"runs": runs, "details": details})
+    error = audits_page.standard_error({"runs": runs, "details": details})
     assert error == pytest.approx(estimates.std(), rel=0.05)
 
 
@@ -109,9 +109,9 @@ SMALL_PART = AUDIT | {
         (SMALL_PART | {"mu_estimate": -0.1}, True),
     ],
 )
-def test_an_audit_that_does_not_support_its_claim_is_named(trust, result, fails):
+def test_an_audit_that_does_not_support_its_claim_is_named(audits_page, result, fails):
     rows = {"white-box margnet 8": {"results": [AUDIT, result]}, "replay": {"results": [AUDIT]}}
-    actual = trust.unsupportive(AUDITS, {"audits": rows})
+    actual = audits_page.unsupportive(AUDITS, {"audits": rows})
     assert actual == (["white-box margnet 8"] if fails else [])
 
 
@@ -140,51 +140,55 @@ READER = {"inputs": 9, "accepted": 2, "refused": 7, "findings": 0, "slowest_seco
         ),
     ],
 )
-def test_a_replay_or_a_reader_that_fails_is_named(trust, kind, key, good, bad):
-    assert trust.unsupportive(kind, {key: {"good": good, "bad": bad}}) == ["bad"]
+def test_a_replay_or_a_reader_that_fails_is_named(audits_page, kind, key, good, bad):
+    assert audits_page.unsupportive(kind, {key: {"good": good, "bad": bad}}) == ["bad"]
 
 
-def test_a_killed_fit_whose_ledger_is_unsound_is_named(trust):
+def test_a_killed_fit_whose_ledger_is_unsound_is_named(audits_page):
     cells = {"ledger": {"points": 5, "sound": 5}, "both": {"points": 5, "sound": 4}}
-    assert trust.unsupportive(KILL_POINTS, {"by_method": {"margnet": cells}}) == ["margnet, both"]
+    assert audits_page.unsupportive(CRASH_TESTS, {"by_method": {"margnet": cells}}) == [
+        "margnet, both"
+    ]
 
 
 def test_rows_that_do_not_support_their_claim_are_listed_with_an_exit_code(
-    trust, tmp_path, monkeypatch, capsys
+    audits_page, tmp_path, monkeypatch, capsys
 ):
-    for script in (audits, replays, kill_points, fuzz):
+    for script in (audits, replays, crash_tests, fuzz):
         monkeypatch.setattr(script, "missing", lambda record: [])
-    monkeypatch.setattr(trust, "mutants_to_run", lambda: {})
+    monkeypatch.setattr(audits_page, "mutants_to_run", lambda: {})
     modules = evidence.modules_of()
     monkeypatch.setattr(sys, "argv", ["run.py", "--stale"])
     set_all(tmp_path, {"tabsynth.errors": modules["tabsynth.errors"]})
-    assert trust.main() == 0
+    assert audits_page.main() == 0
     kept = evidence.read(tmp_path / "fuzz.json")
     kept["readers"]["csv"]["findings"] = 2
     (tmp_path / "fuzz.json").write_text(evidence.text_of(FUZZ, kept), "utf-8")
     capsys.readouterr()
-    assert trust.main() == 1
+    assert audits_page.main() == 1
     assert "  do not support the claim (1): csv\n" in capsys.readouterr().out
 
 
-def test_mutants_without_a_kill_are_listed_with_an_exit_code(trust, tmp_path, monkeypatch, capsys):
+def test_mutants_without_a_kill_are_listed_with_an_exit_code(
+    audits_page, tmp_path, monkeypatch, capsys
+):
     """A mutant that is added has no result until the gate runs, which is no failure of the code."""
     folder = tmp_path / "mutants"
     folder.mkdir()
     for name in ("001-a", "002-b", "003-c", "004-d"):
         (folder / f"{name}.toml").touch()
-    monkeypatch.setattr(trust, "MUTANTS", folder)
+    monkeypatch.setattr(audits_page, "MUTANTS", folder)
     results = {"001-a": "killed", "002-b": "SURVIVED", "003-c": "BROKEN", "009-gone": "killed"}
     text = json.dumps({"mutants": {name: {"outcome": r} for name, r in results.items()}})
     (tmp_path / "mutants.json").write_text(text)
-    assert trust.mutants_to_run() == {
+    assert audits_page.mutants_to_run() == {
         "not killed": ["002-b", "003-c"],
         "without a result": ["004-d"],
         "no longer there": ["009-gone"],
     }
-    monkeypatch.setattr(trust, "KINDS", ())
+    monkeypatch.setattr(audits_page, "KINDS", ())
     monkeypatch.setattr(sys, "argv", ["run.py", "--stale"])
-    assert trust.main() == 1
+    assert audits_page.main() == 1
     assert capsys.readouterr().out == (
         "1 of 4 mutants are killed.\n"
         "  not killed (2): 002-b; 003-c\n"
@@ -195,7 +199,7 @@ def test_mutants_without_a_kill_are_listed_with_an_exit_code(trust, tmp_path, mo
     for name in ("002-b", "003-c", "004-d"):
         (folder / f"{name}.toml").unlink()
     (tmp_path / "mutants.json").write_text('{"mutants": {"001-a": {"outcome": "killed"}}}')
-    assert trust.main() == 0
+    assert audits_page.main() == 0
     assert capsys.readouterr().out == "1 of 1 mutants are killed.\n"
 
 
@@ -373,65 +377,65 @@ def forget(folder, kinds):
         path.write_text(evidence.text_of(kind, kept), "utf-8")
 
 
-def test_the_page_states_how_many_rows_are_of_the_current_code(trust, tmp_path):
+def test_the_page_states_how_many_rows_are_of_the_current_code(audits_page, tmp_path):
     set_all(tmp_path, {"tabsynth": "a", "tabsynth.noise": "b"}, [AUDITS, FUZZ])
-    forget(tmp_path, [REPLAYS, KILL_POINTS])
-    page = trust.page({"tabsynth": "a", "tabsynth.noise": "b", "tabsynth.page": "c"})
-    count_audits, read = trust.count_audits()["audits"], record("fuzz")["inputs"]
-    count_replays, killed = trust.count_replays()["replays"], record("kill_points")["points"]
+    forget(tmp_path, [REPLAYS, CRASH_TESTS])
+    page = audits_page.page({"tabsynth": "a", "tabsynth.noise": "b", "tabsynth.page": "c"})
+    count_audits, read = audits_page.count_audits()["audits"], record("fuzz")["inputs"]
+    count_replays, killed = audits_page.count_replays()["replays"], record("crash_tests")["points"]
     head = page[: page.index("| question |")]
     assert (
         f"\n- {count_audits} of {count_audits} audits are measured on the code of this release.\n"
         in head
     )
     assert f"\n- 0 of {count_replays:,} replays are measured on the code of this release.\n" in head
-    assert f"\n- 0 of {killed} killed fits are measured on the code of this release.\n" in head
+    assert f"\n- 0 of {killed} crash tests are measured on the code of this release.\n" in head
     assert (
         f"\n- {read:,} of {read:,} damaged files are measured on the code of this release.\n"
         in head
     )
     assert page.count("| current |") == count_audits + len(record("fuzz")["readers"])
     assert page.count("| unknown |") == len(record("replays")["systems"]) + len(
-        KILL_POINTS.rows(record("kill_points"))
+        CRASH_TESTS.rows(record("crash_tests"))
     )
-    later = trust.page({"tabsynth": "a", "tabsynth.noise": "B"})
+    later = audits_page.page({"tabsynth": "a", "tabsynth.noise": "B"})
     assert f"\n- 0 of {count_audits} audits are measured on the code of this release.\n" in later
     assert later.count("| changed since |") == count_audits + len(record("fuzz")["readers"])
     assert "| current |" not in later
 
 
-def test_stale_rows_are_listed_with_an_exit_code(trust, tmp_path, monkeypatch, capsys):
-    for script in (audits, replays, kill_points, fuzz):
+def test_stale_rows_are_listed_with_an_exit_code(audits_page, tmp_path, monkeypatch, capsys):
+    for script in (audits, replays, crash_tests, fuzz):
         monkeypatch.setattr(script, "missing", lambda record: [])
-    monkeypatch.setattr(trust, "mutants_to_run", lambda: {})
+    monkeypatch.setattr(audits_page, "mutants_to_run", lambda: {})
     modules = evidence.modules_of()
     monkeypatch.setattr(sys, "argv", ["run.py", "--stale"])
     set_all(
         tmp_path, {"tabsynth.privacy.noise.samplers": modules["tabsynth.privacy.noise.samplers"]}
     )
-    assert trust.main() == 0
+    assert audits_page.main() == 0
     assert (
         capsys.readouterr().out.count("\n") == len(KINDS) + 1
     )  # a line of each and of the mutants, and nothing to do
     set_all(tmp_path, {"tabsynth.privacy.noise.samplers": "other"}, [FUZZ])
-    assert trust.main() == 1
+    assert audits_page.main() == 1
     out = capsys.readouterr().out
     readers = list(record("fuzz")["readers"])
     changed_modules = f"changed since: tabsynth.privacy.noise.samplers ({len(readers)}): "
     assert changed_modules + "; ".join(readers) in out
-    assert "To measure them: python reports/trust/fuzz.py\n" in out
+    assert "To measure them: python reports/audits/fuzz.py\n" in out
     set_all(
         tmp_path, {"tabsynth.privacy.noise.samplers": modules["tabsynth.privacy.noise.samplers"]}
     )
     monkeypatch.setattr(audits, "missing", lambda record: ["white-box new 8"])
-    assert trust.main() == 1
+    assert audits_page.main() == 1
     assert "missing or incomplete (1): white-box new 8" in capsys.readouterr().out
     assert not (tmp_path / "README.md").exists()  # it lists, and writes nothing
 
 
 @pytest.mark.parametrize(
     ("script", "kind"),
-    [(audits, AUDITS), (replays, REPLAYS), (kill_points, KILL_POINTS), (fuzz, FUZZ)],
+    [(audits, AUDITS), (replays, REPLAYS), (crash_tests, CRASH_TESTS), (fuzz, FUZZ)],
 )
 def test_a_row_that_is_not_there_is_missing(script, kind):
     kept = record(kind.name)
@@ -562,7 +566,7 @@ def test_a_stale_system_is_replayed_from_its_first_seed(measure, monkeypatch):
     assert stale == {"changed since: tabsynth.noise": [last]}
 
 
-def test_kill_points_are_measured_if_stale_or_missing(measure, monkeypatch):
+def test_crash_tests_are_measured_if_stale_or_missing(measure, monkeypatch):
     done = []
 
     def run(method, way, kinds, jobs):
@@ -570,21 +574,21 @@ def test_kill_points_are_measured_if_stale_or_missing(measure, monkeypatch):
         row = {"points": len(kinds), "sound": len(kinds), "seconds": 1.0}
         return {**row, "imported": ["tabsynth", "tabsynth.noise"]}
 
-    monkeypatch.setattr(kill_points, "run", run)
+    monkeypatch.setattr(crash_tests, "run", run)
     monkeypatch.setattr(
-        kill_points, "CONTEXT", SimpleNamespace(set_forkserver_preload=lambda names: None)
+        crash_tests, "CONTEXT", SimpleNamespace(set_forkserver_preload=lambda names: None)
     )
     words = ["--out", str(measure.path)]
-    shutil.copy(kill_points.OUT, measure.path)
-    measure.call(kill_points, *words, "--only", "margnet,")
-    assert done == [f"margnet, {way}" for way in kill_points.WAYS]
-    kept, rows = measure.call(kill_points, *words), 3 * len(kill_points.SUBJECTS)
-    assert kept["points"] == kept["sound"] == kill_points.POINTS
+    shutil.copy(crash_tests.OUT, measure.path)
+    measure.call(crash_tests, *words, "--only", "margnet,")
+    assert done == [f"margnet, {way}" for way in crash_tests.WAYS]
+    kept, rows = measure.call(crash_tests, *words), 3 * len(crash_tests.SUBJECTS)
+    assert kept["points"] == kept["sound"] == crash_tests.POINTS
     assert len(done) == len(set(done)) == rows
     assert "imported" not in kept["by_method"]["margnet"]["ledger"]
-    assert measure.call(kill_points, *words) == kept and len(done) == rows
+    assert measure.call(crash_tests, *words) == kept and len(done) == rows
     (measure.package / "noise.py").write_text("x = 1")
-    assert measure.call(kill_points, *words, "--points", "12") == kept
+    assert measure.call(crash_tests, *words, "--points", "12") == kept
     assert len(done) == rows + 12  # measured, and not written
 
 

@@ -1,6 +1,6 @@
 """Record and replay (R1): every method on every kind of neighbour, 20 seeds; every variant, one seed.
 
-    python reports/trust/replays.py [--minutes M] [--seeds 20] [--variant-seeds 1] [--only NAME]
+    python reports/audits/replays.py [--minutes M] [--seeds 20] [--variant-seeds 1] [--only NAME]
 
 Results go to replays.json beside this script after each seed of a system. Seeds that are missing are measured, and a
 system that is stale (:mod:`evidence`) begins again with its first seed, so that an interrupted run can be resumed. The

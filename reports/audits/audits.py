@@ -1,4 +1,4 @@
-"""Audits of every method: ``python reports/trust/audits.py [--minutes M]`` writes audits.json beside it.
+"""Audits of every method: ``python reports/audits/audits.py [--minutes M]`` writes audits.json beside it.
 
 Audits that are missing or stale (:mod:`evidence`) are measured; those of the current code are kept, unless ``--again`` is
 given. The fits of black-box audits are kept as they end (in ``--runs``, one file for each version of the code), so

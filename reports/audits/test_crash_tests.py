@@ -1,10 +1,10 @@
-"""R7: kill -9 at a few random points of a fit; reports/trust/kill_points.py tries 320."""
+"""R7: kill -9 at a few random points of a fit; reports/audits/crash_tests.py tries 320."""
 
 import json
 from collections import Counter
 from pathlib import Path
 
-import kill_points as kills
+import crash_tests as kills
 import pytest
 from systems import SYSTEMS
 

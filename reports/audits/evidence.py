@@ -147,9 +147,9 @@ def _replays(system: dict[str, Any]) -> int:
 
 AUDITS = Kind("audits", "audits", lambda r: r.get("audits", {}), lambda row: len(row["results"]))
 REPLAYS = Kind("replays", "replays", lambda r: r.get("systems", {}), _replays)
-KILL_POINTS = Kind("kill_points", "killed fits", _kill_rows, lambda row: row["points"])
+CRASH_TESTS = Kind("crash_tests", "crash tests", _kill_rows, lambda row: row["points"])
 FUZZ = Kind("fuzz", "damaged files", lambda r: r.get("readers", {}), lambda row: row["inputs"])
-KINDS = (AUDITS, REPLAYS, KILL_POINTS, FUZZ)
+KINDS = (AUDITS, REPLAYS, CRASH_TESTS, FUZZ)
 
 
 def read(path: Path) -> dict[str, Any]:
