@@ -192,7 +192,7 @@ def audit_counts(
     target: str | None = None,
     measuring: type[PrivateMarginals] = PrivateMarginals,
 ) -> list[AuditResult]:
-    """Audit all counts of a MargNet fit: one-way counts, scores of pairs and signs of triples if any, joint counts, and those of a target.
+    """Audit all counts of a MargNet fit: one-way counts, scores of pairs and sign interactions if any, joint counts, and those of a target.
 
     A stage that releases nothing in any run, because the groups of values leave nothing to count, has no result of its own.
 

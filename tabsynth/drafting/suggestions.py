@@ -205,7 +205,7 @@ def _with_suggestions(schema: Schema, ledger: Ledger, seeded: bool) -> JsonObjec
     if schema.unit is not None:
         released |= {"unit": schema.unit, "max_rows_per_unit": schema.max_rows_per_unit}
     if ledger.project is not None:
-        # The run of the draft was on this ledger before, and nothing is ever taken off a ledger.
+        # The run of the draft was on this ledger before, and nothing is ever removed from a ledger.
         released |= {"project": ledger.project, "run": ledger.run}
     return released
 

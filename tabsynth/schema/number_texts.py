@@ -2,7 +2,7 @@
 
 Each text is read by itself, by a mark that was declared for the whole table or, without one, only where the text has one
 meaning. ``1,234.50``, ``1.234,50``, ``1'234.50``, ``1,5``, ``1,234,567``, ``$ 3.40`` and ``12 %`` have one; ``1,234`` may be
-1234 or 1.234. Percent signs are taken off: 12 % is 12.
+1234 or 1.234. Percent signs are removed: 12 % is 12.
 """
 
 import math

@@ -249,7 +249,7 @@ def test_a_plan_reads_no_row(session):
     Path("people.csv").unlink()
     job = session.plan(SETTINGS).wait()
     assert job.state == DONE, job.lines
-    assert "signs of triples" in session.state.planned.lines[1]
+    assert "sign interactions" in session.state.planned.lines[1]
     assert "epsilon = 5 at delta = 1e-05" in session.state.planned.lines[3]
     assert [error.column for error in session.state.planned.errors] == ["age", "begin", "town"]
     with pytest.raises(InputError, match="no ledger"):

@@ -48,9 +48,9 @@ def test_right_counts_show_what_the_theory_says(config):
     }
     stages = {part.partition(": ")[2] for part in result if part != WHOLE}
     assert {"one-way counts", "joint counts"} <= stages
-    of_triples = {part for part in result if "signs of triples" in part}
+    of_triples = {part for part in result if "sign interactions" in part}
     # An event has one column of its own: with its context it is in no triple whose pairs are all counted.
-    assert of_triples == {"patients: signs of triples", "stays: signs of triples"}
+    assert of_triples == {"patients: sign interactions", "stays: sign interactions"}
     assert sum("scores of pairs" in part for part in result) == (1 if config is None else 3)
     for part in result.values():
         assert part.verdict == NOT_REFUTED, part.sentence

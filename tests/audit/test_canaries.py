@@ -177,7 +177,7 @@ def test_lanes_have_the_law_of_single_steps() -> None:
 @pytest.mark.slow(cases=0)
 def test_counts_show_what_the_theory_says() -> None:
     result = by_part(audit_counts(AuditRequest(method="margnet", epsilon=8.0, runs=300)))
-    assert result.keys() == {"one-way counts", "signs of triples", "joint counts", WHOLE}
+    assert result.keys() == {"one-way counts", "sign interactions", "joint counts", WHOLE}
     whole = result[WHOLE]
     assert whole.verdict == NOT_REFUTED and whole.epsilon_claimed == pytest.approx(8.0)
     assert abs(whole.mu_estimate - whole.mu_claimed) < 0.35

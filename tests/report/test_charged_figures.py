@@ -53,6 +53,6 @@ def test_every_distance_has_noise_of_its_own_use() -> None:
         rows.append(values["rows"])
         means.append([2 * values["rows"] * values[key] for key in ("tvd1", "tvd2", "tvd3")])
     for mean in np.array(means).T:
-        # What the noise on the number of rows adds is taken off: it is a smooth function of that.
+        # What the noise on the number of rows adds is subtracted: it is a smooth function of that.
         left = mean - np.polyval(np.polyfit(rows, mean, 2), rows)
         assert 0.75 * sigma < left.std() < 1.25 * sigma

@@ -322,7 +322,7 @@ def test_declared_tables_are_read_once_and_charged(reads: list[str], tmp_path: P
     planned = fitted.plan(estimate_time=False)
     fitted.fit(frame(), checkpoint=tmp_path / "checkpoint")
     listed = [(m["purpose"], m["count"]) for m in fitted.certificate()["mechanisms"]]
-    expected = [TABLES, "one-way counts", "signs of triples", "joint counts"]
+    expected = [TABLES, "one-way counts", "sign interactions", "joint counts"]
     assert listed == [(stage, 1) for stage in expected]
     assert reads == [purpose for purpose, _ in listed]
     certificate = fitted.certificate()

@@ -393,7 +393,7 @@ def test_a_certificate_without_a_plan_says_so(tmp_path: Path) -> None:
     verification = verify(path)
     assert verification.consistent and "it does not state its plan" in verification.notes[0]
     assert "unspent" not in " ".join(verification.notes)
-    kept = [item for item in data["mechanisms"] if item["purpose"] != "signs of triples"]
+    kept = [item for item in data["mechanisms"] if item["purpose"] != "sign interactions"]
     beside(path).write_text(json.dumps({**forged(data, kept, False)}))
     verification = verify(path)
     assert verification.consistent

@@ -208,7 +208,7 @@ def test_the_mean_distance_has_the_noise_that_is_charged() -> None:
 
 SIZES = {"a": 8, "b": 8, "c": 8, "d": 8, "class": 4}
 SCHEMA = schema_of(SIZES)
-STAGES = ["one-way counts", "signs of triples", JOINT, DEPARTURE, AGAIN]
+STAGES = ["one-way counts", "sign interactions", JOINT, DEPARTURE, AGAIN]
 
 
 def classes(related: bool, rows: int = 4000, seed: int = 0) -> pd.DataFrame:

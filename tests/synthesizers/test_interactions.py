@@ -1,4 +1,4 @@
-"""Interactions of three columns that no pair shows: what signs of triples find, cost and decide (R1, R7, R12, R19)."""
+"""Interactions of three columns that no pair shows: what sign interactions find, cost and decide (R1, R7, R12, R19)."""
 
 import math
 from itertools import combinations

@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ONE_WAY, SCORES, SIGNS, JOINT = (
     "one-way counts",
     "scores of pairs",
-    "signs of triples",
+    "sign interactions",
     "joint counts",
 )
 STAGES = [ONE_WAY, SIGNS, JOINT]

@@ -136,7 +136,7 @@ def test_a_fault_of_an_engine_is_charged_once(name: str, cost: float, tmp_path: 
     model = fitted(table, tmp_path)
     assert len(model.sample(5)) == 5
     charged = [account.purpose for account in model.ledger_.accounts]
-    assert charged == ["one-way counts", "one-way counts", "signs of triples", "joint counts"]
+    assert charged == ["one-way counts", "one-way counts", "sign interactions", "joint counts"]
     assert lost < ProjectLedger.read(path).share < cost * (1 + 1e-6)
     kept = fitted(table, tmp_path)  # the checkpoint of a finished fit has its model
     assert kept.certificate()["mechanisms"] == model.certificate()["mechanisms"]

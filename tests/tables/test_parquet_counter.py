@@ -119,7 +119,7 @@ def test_the_comparison_with_the_schema_is_the_first_scan(
 
     monkeypatch.setattr(ParquetCounter, "batches", watched)
     MargNet(SCHEMA, epsilon=1.0, random_state=0, config=FEW).fit(counter)
-    # One-way counts with the comparison, signs of triples, joint counts.
+    # One-way counts with the comparison, sign interactions, joint counts.
     assert len(scans) == 3 and sorted(scans[0]) == list(SCHEMA.names)
     narrow = Schema([Column(name="f", kind="numeric", dtype="int64", low=0, high=1)])
     with pytest.raises(InputError, match=r"'f': (-8|7) is outside"):

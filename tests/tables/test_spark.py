@@ -230,7 +230,7 @@ def test_a_fault_of_spark_is_charged_once(name: str, session: Any, tmp_path: Pat
     model = fitted(table)
     assert len(model.sample(5)) == 5
     charged = [account.purpose for account in model.ledger_.accounts]
-    assert charged == ["one-way counts", "one-way counts", "signs of triples", "joint counts"]
+    assert charged == ["one-way counts", "one-way counts", "sign interactions", "joint counts"]
     assert lost < ProjectLedger.read(path).share < 1
 
 

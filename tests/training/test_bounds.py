@@ -134,7 +134,7 @@ def minus_all(module: nn.Module, rows: Tensor) -> Tensor:
 @pytest.mark.parametrize("grouping", GROUPINGS)
 def test_public_bounds_follow_public_rows(grouping: str, centred: bool) -> None:
     """C_j: so many times the median norm of public rows in the group, around their mean where
-    that is taken off; private rows have no say."""
+    that is subtracted; private rows have no say."""
     module, rows = drawn(plain("tanh"), 1), normal_rows(7, "squares", 1, 3.0)
     for seed in (2, 3):
         public = normal_rows(5, "squares", seed)

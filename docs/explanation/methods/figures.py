@@ -139,7 +139,7 @@ DIAGRAMS = {
 # Of each diagram: the reads of private rows that its boxes of releases show, by their names in a certificate.
 FIRST = ("one-way counts", "row count", "total of the survey weights")
 PAIRS = ("scores of pairs", "joint counts")  # that an autoencoder learns from
-STAGES = ("one-way counts", "scores of pairs", "signs of triples", "joint counts")
+STAGES = ("one-way counts", "scores of pairs", "sign interactions", "joint counts")
 READS = {
     "dp-wgan": {"counts": FIRST[:1], "others": (*FIRST[1:], *PAIRS), "coder": ("autoencoder",), "noise": ("critic",)},
     "dp-gan": {"first": (*FIRST, *PAIRS, "autoencoder"), "sum": ("critic",)},

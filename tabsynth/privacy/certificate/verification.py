@@ -110,7 +110,7 @@ UNITS: dict[str, tuple[str, ...]] = {
     "departure from the pairs": (DEPARTED,),
     ONE_WAY: (SETS, *COUNTS),
     "scores of pairs": (SCORED,),
-    "signs of triples": (SIGNED,),
+    **dict.fromkeys(("sign interactions", "signs of triples"), (SIGNED,)),  # the latter in 0.2
     **dict.fromkeys((COUNT, OVERLAP), ("rows",)),
     TOTAL: ("weights",),
     **dict.fromkeys((VOTES, CLASS_VOTES), ("votes",)),

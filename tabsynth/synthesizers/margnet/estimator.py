@@ -610,7 +610,7 @@ class MargNet(Synthesizer):
     Formal guarantees
     -----------------
     Private rows are read by up to seven Gaussian mechanisms: counts of declared tables, one-way counts, in a wide table scores of
-    pairs of columns, in a table of 3 to 19 columns sums of signs of triples and larger sets, and counts of pairs and triples (of
+    pairs of columns, in a table of 3 to 19 columns sums of sign interactions of three and more columns, and counts of pairs and triples (of
     single columns again where their noise is still high, or no pair is worth it; of larger sets that signs show, or all columns of few
     cells). With a target, the distance of its tables from what pairs leave and then counts of these, or joint counts again, follow. What each of them reads, and
     with which share of the budget, follows from the schema, from a public table, and from the releases before it. Together they are exactly (epsilon, delta)-DP for adding or removing one record, and all

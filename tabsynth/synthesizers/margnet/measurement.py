@@ -85,7 +85,7 @@ from tabsynth.training.loop import TrainingMonitor
 
 Set = tuple[int, ...]
 ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "joint counts"
-INTERACTIONS, TABLES = "signs of triples", "declared tables"
+INTERACTIONS, TABLES = "sign interactions", "declared tables"
 DEPARTURE, AGAIN = "departure from the pairs", "joint counts again"
 AGAIN_PART = 0.7  # of the budget of joint counts, where a target is given: what follows on how far pairs say all of it
 DEPARTURE_PART = 0.005  # the same: how far they do

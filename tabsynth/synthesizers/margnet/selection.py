@@ -605,7 +605,7 @@ def interactions(
     Parameters
     ----------
     sums : dict of ndarray, shape (codes,)
-        Over the rows, of the products of the signs of triples of columns and of all their pairs.
+        Over the rows, of the products of the signs of three columns and of all their pairs.
     std : float
         Standard deviation of the noise on each.
     means : sequence of ndarray, shape (codes,)
