@@ -15,8 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from docutils.nodes import SkipNode
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
 from numpydoc.docscrape import NumpyDocString
 from pygments.lexers.special import TextLexer
+from sphinx.util.logging import getLogger
 from sphinx.util.nodes import make_refnode
 from typer.cli import get_docs_for_click
 
@@ -63,6 +67,8 @@ extensions = [
 
 # Pages
 myst_heading_anchors = 6
+myst_enable_extensions = ["dollarmath"]
+html_math_renderer = "mathml"  # which browsers show by themselves, without a network
 linkcheck_timeout = 30
 linkcheck_retries = 2
 
@@ -256,6 +262,23 @@ def reference(app: Any, env: Any, node: Any, text: Any) -> Any:
 DEFINED = defined()
 
 
+def formula(tex: str, block: bool) -> str:
+    """Return MathML of a formula in LaTeX."""
+    made: str = tex2mathml(tex, as_block=block)
+    return f'<div class="math">{made}</div>' if block else made
+
+
+def write_formula(writer: Any, node: Any) -> None:
+    """Write a formula of a page; one that cannot be translated is a warning, which ends the build."""
+    try:
+        text = formula(node.astext(), node.tagname == "math_block")
+    except MathError as error:
+        getLogger(__name__).warning("No formula: %s: %s", error, node.astext(), location=node)
+    else:
+        writer.body.append(text)
+    raise SkipNode
+
+
 def redirect(app: Any, exception: Exception | None) -> None:
     """Lead from the first page of the folder to that of the site."""
     if exception is None and app.builder.format == "html":
@@ -268,6 +291,7 @@ def setup(app: Any) -> None:
     """Connect the site's own steps to Sphinx."""
     for language in ("csv", "pseudocode"):
         app.add_lexer(language, TextLexer)
+    app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))
     app.connect("source-read", read)
     app.connect("missing-reference", reference)
     app.connect("autodoc-process-docstring", guarantees, priority=400)  # before numpydoc

@@ -178,6 +178,22 @@ def test_the_page_of_commands_has_every_command_with_its_whole_help(conf):
     assert "* `plan`: Show the noise and the number of labels that a privacy budget allows" in text
 
 
+FORMULA = re.compile(r"(?<!\\)(\$\$?)(.+?)(?<!\\)\1", re.DOTALL)
+
+
+@pytest.mark.slow
+def test_formulas_of_pages_become_mathml(conf):
+    """By the translator that the build uses, so that a page shows them without a network."""
+    for path in written():
+        text = re.sub(r"`[^`\n]*`", "", without_code(path.read_text("utf-8")))
+        for sign, tex in FORMULA.findall(text):
+            made = conf.formula(tex, sign == "$$")
+            assert re.fullmatch(r"(<div class=\"math\">)?<math .*</math>(</div>)?", made, re.S), tex
+    assert "<mfrac>" in conf.formula(r"\frac{1}{2}", False)
+    with pytest.raises(conf.MathError):
+        conf.formula(r"\nosuchcommand{1}", False)
+
+
 @pytest.mark.slow
 def test_notebooks_become_markdown(conf):
     text = conf.notebook(
