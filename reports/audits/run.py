@@ -10,7 +10,10 @@ four measures what is stale or missing, keeps the rest, and stops after `--minut
 import argparse
 import json
 import math
+import re
 import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +25,33 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "tests" / "fu
 
 import evidence  # noqa: E402
 import fuzzing  # noqa: E402
-from evidence import AUDITS, CRASH_TESTS, FUZZ, KINDS, REPLAYS, Modules  # noqa: E402
+from evidence import (  # noqa: E402
+    AUDITS,
+    CHANGED,
+    CRASH_TESTS,
+    CURRENT,
+    FUZZ,
+    KINDS,
+    REPLAYS,
+    UNKNOWN,
+    Modules,
+)
 from harness import fill, table  # noqa: E402
 
 import tabsynth  # noqa: E402
+
+OUTCOMES = ("resumed", "planned again", "made again", "refused")  # as in crash_tests.py
+DETECTED = re.compile(r"^The audit detects noise that is ([\d.]+) times too small")
+# The sections of docs/design/privacy-rules.md, with the numbers of the first and the last rule of each.
+SECTIONS = {
+    "mechanisms and sensitivity": (1, 5),
+    "accounting and ledger": (6, 7),
+    "training": (8, 11),
+    "public and private facts": (12, 14),
+    "PATE": (15, 16),
+    "randomness, artefacts, choices, statistical audit": (17, 20),
+    "arithmetic, reading, composition, identifiers, authentication, privacy unit": (21, 28),
+}
 
 
 def record(name: str) -> dict[str, Any]:
@@ -38,44 +64,57 @@ def format_figure(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g}"
 
 
-def audit_rows(results: list[dict[str, Any]]) -> list[list[str]]:
-    """Return the cells of each audit."""
-    rows = []
-    for r in results:
-        # Where μ is not claimed the statistic is no Gaussian one: its distance and bound are not those of a μ.
-        mu = [None] * 3
-        if r["mu_claimed"] is not None:
-            mu = [r["mu_claimed"], r["mu_estimate"], r["mu_lower"]]
-        figures = [r["epsilon_claimed"], *mu, r["epsilon_lower"]]
-        row = [
-            f"`{r['method']}`",
-            r["kind"],
-            r["part"],
-            *map(format_figure, figures),
-            f"{r['runs']:,}",
-        ]
-        rows.append([*row, r["verdict"], r["state"]])
-    return rows
+def joint_state(states: Iterable[str]) -> str:
+    """Return the state of several measurements: current only if all are."""
+    found = set(states)
+    return next(state for state in (UNKNOWN, CHANGED, CURRENT) if state in found)
 
 
-def results(hashes: Modules) -> list[dict[str, Any]]:
-    """Return the results of all audits; the part says what is special of an audit, as its name does after the comma."""
-    out, stored = [], record("audits")
+def audit_groups(hashes: Modules) -> list[list[dict[str, Any]]]:
+    """Return the results of all audits: each whole fit with its parts, any other audit alone.
+
+    The part says what is special of an audit, as its name does after the comma.
+    """
+    groups: list[list[dict[str, Any]]] = []
+    stored = record("audits")
     for name, entry in AUDITS.rows(stored).items():
         special = name.partition(", ")[2]
         state = evidence.state(stored, entry, hashes)
         for r in entry["results"]:
             stated = not special or special in r["part"]  # some audits of units say so themselves
             part = r["part"] if stated else f"{r['part']}, {special}"
-            out.append({**r, "part": part, "state": state})
-    return out
+            if r["kind"] != "white-box" or part.startswith("whole fit"):
+                groups.append([])
+            groups[-1].append({**r, "part": part, "state": state})
+    return groups
+
+
+def audit_row(group: list[dict[str, Any]]) -> list[str]:
+    """Return the cells of an audit, with how many of its parts are not refuted."""
+    whole, *parts = group
+    # Where μ is not claimed the statistic is no Gaussian one: its distance is not a μ.
+    seen = None if whole["mu_claimed"] is None else whole["mu_estimate"]
+    bounds = [whole["epsilon_claimed"], whole["epsilon_lower"], whole["mu_claimed"], seen]
+    factor = DETECTED.search(whole["power"])
+    passed = sum(part["verdict"] == "not refuted" for part in parts)
+    return [
+        f"`{whole['method']}`",
+        whole["kind"],
+        whole["part"],
+        f"{whole['runs']:,}",
+        *map(format_figure, bounds),
+        factor[1] if factor else "–",
+        f"{passed} of {len(parts)}" if parts else "–",
+        whole["verdict"],
+        joint_state(result["state"] for result in group),
+    ]
 
 
 def audits(hashes: Modules) -> str:
     """Return the table of audits."""
-    head = ["method", "attack", "of", "ε claimed", "μ claimed", "μ seen", "μ at least"]
-    head += ["ε at least", "runs", "verdict", "code"]
-    return table(head, audit_rows(results(hashes)))
+    head = ["method", "attack", "on", "runs", "ε claimed", "ε at least", "μ claimed", "μ seen"]
+    head += ["detects", "parts not refuted", "verdict", "code"]
+    return table(head, map(audit_row, audit_groups(hashes)))
 
 
 def count_audits() -> dict[str, Any]:
@@ -95,21 +134,25 @@ def black_box() -> dict[str, Any]:
 
 
 def replays(hashes: Modules) -> str:
-    """Return the table of replays."""
-    rows, stored = [], record("replays")
+    """Return the table of replays, with a row for each method."""
+    stored, methods = record("replays"), defaultdict(dict)
     for name, system in REPLAYS.rows(stored).items():
-        cells = list(system["neighbours"].values())
+        method, _, variant = name.partition(", ")
+        methods[method][variant or "default"] = system
+    rows = []
+    for method, systems in methods.items():
+        cells = [cell for system in systems.values() for cell in system["neighbours"].values()]
         rows.append(
             [
-                name,
-                str(len(cells)),
-                str(sum(c["runs"] for c in cells)),
-                str(sum(c["passed"] for c in cells)),
+                method if "(" in method else f"`{method}`",
+                "; ".join(systems),
+                f"{sum(c['runs'] for c in cells):,}",
+                f"{sum(c['passed'] for c in cells):,}",
                 f"{max(c['worst_move'] for c in cells):.4f}",
-                evidence.state(stored, system, hashes),
+                joint_state(evidence.state(stored, each, hashes) for each in systems.values()),
             ]
         )
-    head = ["what was fitted", "kinds of neighbours", "replays", "the same", "worst move", "code"]
+    head = ["method", "settings", "replays", "identical", "largest change", "code"]
     return table(head, rows)
 
 
@@ -124,15 +167,19 @@ def count_replays() -> dict[str, Any]:
 
 
 def kills(hashes: Modules) -> str:
-    """Return the table of crash tests."""
+    """Return the table of crash tests, with a row for each method."""
     rows, stored = [], record("crash_tests")
-    for name, cell in CRASH_TESTS.rows(stored).items():
-        method, way = name.split(", ")
-        ends = ", ".join(f"{n} {what}" for what, n in sorted(cell["outcomes"].items()))
-        counts = [str(cell["points"]), str(cell["sound"]), str(cell["lost_uses_max"])]
-        rows.append([f"`{method}`", way, *counts, ends, evidence.state(stored, cell, hashes)])
-    head = ["method", "with", "killed", "sound", "most uses written off and not used"]
-    return table([*head, "afterwards", "code"], rows)
+    for method, ways in stored["by_method"].items():
+        cells, ends = ways.values(), Counter[str]()
+        for cell in cells:
+            ends.update(cell["outcomes"])
+        counts = [sum(cell[key] for cell in cells) for key in ("points", "sound")]
+        counts += [max(cell["lost_uses_max"] for cell in cells)]
+        counts += [ends[outcome] for outcome in OUTCOMES]
+        state = joint_state(evidence.state(stored, cell, hashes) for cell in cells)
+        rows.append([f"`{method}`", *map(str, counts), state])
+    head = ["method", "killed", "sound", "most charges lost", *OUTCOMES, "code"]
+    return table(head, rows)
 
 
 def readers(hashes: Modules) -> str:
@@ -146,7 +193,7 @@ def readers(hashes: Modules) -> str:
         ]
         for name, cell in FUZZ.rows(stored).items()
     ]
-    head = ["reader", "damaged files", "read", "refused in one line", "anything else", "code"]
+    head = ["file", "damaged files", "read", "refused in one line", "anything else", "code"]
     return table(head, rows)
 
 
@@ -155,11 +202,24 @@ def current(hashes: Modules) -> str:
     return "\n".join(f"- {evidence.sentence(kind, record(kind.name), hashes)}" for kind in KINDS)
 
 
-def mutants() -> dict[str, Any]:
+def count_mutants() -> dict[str, Any]:
     """Return how many mutants there are, and how many were killed."""
-    outcomes = record("mutants")["mutants"]
-    states = [m["outcome"] for m in (outcomes.values() if isinstance(outcomes, dict) else outcomes)]
+    states = [m["outcome"] for m in record("mutants")["mutants"].values()]
     return {"mutants": len(states), "killed": states.count("killed")}
+
+
+def mutants() -> str:
+    """Return the table of mutants by the section of their first rule."""
+    outcomes = defaultdict(list)
+    for mutant in record("mutants")["mutants"].values():
+        rule = int(re.match(r"R(\d+)", mutant["rule"])[1])
+        (section,) = [name for name, (low, high) in SECTIONS.items() if low <= rule <= high]
+        outcomes[section].append(mutant["outcome"])
+    rows = [
+        [name, f"R{low} to R{high}", str(len(outcomes[name])), str(outcomes[name].count("killed"))]
+        for name, (low, high) in SECTIONS.items()
+    ]
+    return table(["rules on", "rules", "mistakes", "noticed"], rows)
 
 
 def mutants_to_run() -> dict[str, list[str]]:
@@ -235,7 +295,7 @@ def page(hashes: Modules | None = None) -> str:
         **count_audits(),
         **black_box(),
         **count_replays(),
-        **mutants(),
+        **count_mutants(),
         "points": kill["points"],
         "sound": kill["sound"],
         "inputs": f"{fuzz['inputs']:,}",
@@ -246,8 +306,36 @@ def page(hashes: Modules | None = None) -> str:
         "REPLAYS": replays(hashes),
         "KILLS": kills(hashes),
         "READERS": readers(hashes),
+        "MUTANTS": mutants(),
     }
     return fill(HERE / "template.md", {name: str(value) for name, value in facts.items()})
+
+
+def draw(path: Path) -> None:
+    """Draw the effect of a record that each audit saw against the one that is claimed, with three standard errors."""
+    import style  # it imports matplotlib, which the page does not need
+
+    title = "Attackers see the claimed effect of a record, and not more"
+    with style.plot(path, height=3.2, title=title) as (_, ((axis,),)):
+        kinds = {
+            "part of a fit": [],
+            "whole fit": [],
+            "draft of a schema": [],
+            "synthetic rows": [],
+        }
+        for whole, *parts in audit_groups({}):
+            kind = {"domain-inference": "draft of a schema", "black-box": "synthetic rows"}
+            kinds[kind.get(whole["kind"], "whole fit")].append(whole)
+            kinds["part of a fit"] += parts
+        for colour, mark, (kind, found) in zip(style.COLOURS, "osDv", kinds.items(), strict=False):
+            found = [r for r in found if r["mu_claimed"] is not None]
+            x, y = ([r[key] for r in found] for key in ("mu_claimed", "mu_estimate"))
+            errors = [3 * standard_error(r) for r in found]
+            options = {"color": colour, "markersize": 5, "elinewidth": 0.8}
+            axis.errorbar(x, y, errors, fmt=mark, label=kind, **options)
+        axis.axline((0, 0), slope=1, color=style.BASELINE, linewidth=1, label="seen = claimed")
+        axis.set(xlabel="μ claimed", ylabel="μ seen, ± 3 standard errors")
+        axis.legend(ncols=2, loc="upper left")
 
 
 def report() -> int:
@@ -297,6 +385,7 @@ def main() -> int:
     if parser.parse_args().stale:
         return report()
     (HERE / "README.md").write_text(page(), "utf-8")
+    draw(HERE / "attacks.png")
     return 0
 
 

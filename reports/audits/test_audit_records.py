@@ -383,7 +383,7 @@ def test_the_page_states_how_many_rows_are_of_the_current_code(audits_page, tmp_
     page = audits_page.page({"tabsynth": "a", "tabsynth.noise": "b", "tabsynth.page": "c"})
     count_audits, read = audits_page.count_audits()["audits"], record("fuzz")["inputs"]
     count_replays, killed = audits_page.count_replays()["replays"], record("crash_tests")["points"]
-    head = page[: page.index("| question |")]
+    head = page[: page.index("\n## Noise")]
     assert (
         f"\n- {count_audits} of {count_audits} audits are measured on the code of this release.\n"
         in head
@@ -394,14 +394,54 @@ def test_the_page_states_how_many_rows_are_of_the_current_code(audits_page, tmp_
         f"\n- {read:,} of {read:,} damaged files are measured on the code of this release.\n"
         in head
     )
-    assert page.count("| current |") == count_audits + len(record("fuzz")["readers"])
-    assert page.count("| unknown |") == len(record("replays")["systems"]) + len(
-        CRASH_TESTS.rows(record("crash_tests"))
-    )
+    # A row of the page is a whole fit with its parts, another audit, a method or a file.
+    audited = [r for entry in record("audits")["audits"].values() for r in entry["results"]]
+    whole = sum(r["kind"] != "white-box" or r["part"].startswith("whole fit") for r in audited)
+    methods = {name.partition(", ")[0] for name in record("replays")["systems"]}
+    current = whole + len(record("fuzz")["readers"])
+    assert page.count("| current |") == current
+    assert page.count("| unknown |") == len(methods) + len(record("crash_tests")["by_method"])
     later = audits_page.page({"tabsynth": "a", "tabsynth.noise": "B"})
     assert f"\n- 0 of {count_audits} audits are measured on the code of this release.\n" in later
-    assert later.count("| changed since |") == count_audits + len(record("fuzz")["readers"])
+    assert later.count("| changed since |") == current
     assert "| current |" not in later
+
+
+def test_a_row_of_several_measurements_is_current_only_if_all_of_them_are(audits_page, tmp_path):
+    kept = evidence.read(tmp_path / "replays.json")
+    for name, system in kept["systems"].items():
+        hashed = "old" if name == "margnet, target" else "a"
+        evidence.set_modules(kept, system, {"tabsynth": hashed})
+    (tmp_path / "replays.json").write_text(evidence.text_of(REPLAYS, kept), "utf-8")
+    rows = audits_page.replays({"tabsynth": "a"}).splitlines()[2:]
+    states = {row.split(" | ")[0].strip("| `"): row.split(" | ")[-1].strip(" |") for row in rows}
+    assert states.pop("margnet") == CHANGED and set(states.values()) == {CURRENT}
+    assert audits_page.joint_state([CURRENT, UNKNOWN, CHANGED]) == UNKNOWN
+
+
+def test_an_audit_counts_the_parts_that_are_not_refuted(audits_page, tmp_path):
+    name = "white-box dp-gan 8"
+    kept = evidence.read(tmp_path / "audits.json")
+    kept["audits"][name]["results"][2]["verdict"] = "refuted"
+    (tmp_path / "audits.json").write_text(evidence.text_of(AUDITS, kept), "utf-8")
+    row = next(
+        audits_page.audit_row(g) for g in audits_page.audit_groups({}) if g[0]["method"] == "dp-gan"
+    )
+    assert row[2] == "whole fit" and row[-3:] == ["1 of 2", "not refuted", CHANGED]
+    groups = audits_page.audit_groups({})
+    assert sum(map(len, groups)) == audits_page.count_audits()["audits"]
+
+
+def test_every_mutant_is_counted_once_in_the_table(audits_page, tmp_path):
+    table = audits_page.mutants()
+    cells = [line.split(" | ") for line in table.splitlines()[2:]]
+    assert sum(int(row[2]) for row in cells) == len(record("mutants")["mutants"])
+    name = next(iter(record("mutants")["mutants"]))
+    kept = record("mutants")
+    kept["mutants"][name]["outcome"] = "SURVIVED"
+    (tmp_path / "mutants.json").write_text(json.dumps(kept))
+    changed = [row for row in audits_page.mutants().splitlines() if row not in table]
+    assert len(changed) == 1 and changed[0].startswith("| accounting and ledger |")
 
 
 def test_stale_rows_are_listed_with_an_exit_code(audits_page, tmp_path, monkeypatch, capsys):

@@ -22,8 +22,8 @@ from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "CI": "1"}  # the same examples every time
 
-from page import RECORD, write_report
 from patches import PACKAGE, ROOT, DoesNotApply, Mutant, mutants, there
+from record import RECORD, write_record
 from runs import QUICK, WHOLE, Run, warm_up
 
 KILLED, SURVIVED, BROKEN = "killed", "SURVIVED", "BROKEN"
@@ -261,7 +261,7 @@ def main() -> int:
     bad = [name for name, r in results.items() if r["outcome"] not in (KILLED, PASSED)]
     if not options.only:
         cost = "in parts" if gate.in_parts else f"{wall:.0f} s"
-        write_report(
+        write_record(
             chosen, results, f"{cost}, {options.workers} at a time on {os.cpu_count()} cores"
         )
     killed = sum(r["outcome"] == KILLED for r in results.values())
