@@ -1,7 +1,7 @@
 """The form of the definition of a figure: meaning, formula, range, direction, caveat and source.
 
 A figure has one definition, in ``definitions.toml``. A metric takes its direction, its reading and its source from it,
-and the reports and the reference page show it.
+and the reports and the reference pages show it.
 """
 
 import re
@@ -96,7 +96,7 @@ class Definition:
     def _best_value(self) -> str:
         """Return the sentence on the best value of a figure that states no other."""
         start = "Without leakage it is" if self.kind == PRIVACY else "Best is"
-        corrected = "; the value to expect of other real rows is the hold-out reference"
+        corrected = "; other real rows reach the hold-out reference"
         return f"{start} {self.best:g}{corrected if self.sampling_power else ''}."
 
 
@@ -108,7 +108,7 @@ def _read() -> dict[str, tuple[Definition, ...]]:
     }
 
 
-# By the part of the reference page that lists them.
+# By the part of the reference pages that lists them.
 DEFINITIONS = _read()
 
 
