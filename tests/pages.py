@@ -73,6 +73,12 @@ GROUPS = {
     ),
     "survey": ("docs/how-to/survey-weights",),
     "linked": ("docs/how-to/linked-tables",),
+    "edges": (
+        "docs/explanation/sharp-edges/bounds-from-the-data",
+        "docs/explanation/sharp-edges/epsilon-after-a-result",
+        "docs/explanation/sharp-edges/a-row-is-not-a-person",
+        "docs/explanation/sharp-edges/the-report-beside-the-table",
+    ),
 }
 
 
@@ -260,9 +266,10 @@ def prepare(group: str, folder: Path) -> None:
     """Write the files that the pages of a group begin with."""
     rng = np.random.default_rng(0)
     lesson = blocks(path_of("docs/tutorials/your-own-table").read_text("utf-8"))
-    if group == "guides":
+    if group in ("guides", "edges"):
         for block in lesson[:2]:  # people.csv, schema.json
             carry_out(block, "people", {}, folder)
+    if group == "guides":
         people = pd.read_csv(folder / "people.csv")
         people.sample(frac=0.5).to_csv(folder / "last-year.csv", index=False)
         (folder / "people").mkdir()

@@ -19,6 +19,7 @@ from scipy import stats
 
 import tabsynth
 from tabsynth import InputError, LinkedSchema, Ordinal, Schema
+from tabsynth.inference import influence
 from tabsynth.methods import AUTOENCODER, CLASS_VOTES, CRITIC, JOINT, LINKED, ONE_WAY, VOTES
 from tabsynth.methods import METHODS as SINGLE
 from tabsynth.privacy.accounting.accountants import gaussian_epsilon
@@ -34,6 +35,13 @@ from tabsynth.synthesizers.margnet.measurement import (
     Task,
 )
 from tabsynth.synthesizers.margnet.selection import TREE_NOISE, largest_order
+from tabsynth.synthesizers.margnet.weighting import (
+    CLASSES,
+    SWEEPS,
+    WEIGHT_GROUPS,
+    WeightClasses,
+    _rake,
+)
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 EXPLANATION = DOCS / "explanation"
@@ -91,6 +99,7 @@ def test_sentences_on_odds_and_groups_have_the_figures_of_the_certificate(figure
             f"at most {odds} to 1",
             f"probability of {exception}",
         ),
+        EXPLANATION / "sharp-edges" / "a-row-is-not-a-person.md": (f"[{size}](",),
         EXPLANATION / "threat-model.md": (
             f"the square is {of_contents}, except with probability {beyond}.",
         ),
@@ -286,6 +295,42 @@ def test_settings_on_a_page_are_the_defaults():
             assert 100 * task.stages[INTERACTIONS] == pytest.approx(float(share), abs=0.05)
     assert (rows[0][0], rows[-1][1], largest_order(20)) == ("3", "19", 0)
     assert f"a mean noise of more than {100 * TREE_NOISE:g}% of the rows" in margnet
+
+
+def test_the_formulas_of_inference_and_weights_have_the_constants_of_the_code():
+    page = (EXPLANATION / "valid-inference.md").read_text("utf-8")
+    misfit, carried = influence.MISFIT, influence.CARRIED
+    assert misfit == 10 and "10^2 \\cdot M (" in page
+    assert f"{carried}^2 \\operatorname{{Var}}_Q(r)" in page and f"\\le {carried}$" in page
+    assert f"\\ge {influence.SUPPORT}" in page
+    page = (EXPLANATION / "survey-weights.md").read_text("utf-8")
+    cap = 1000.0
+    classes = WeightClasses(cap)
+    k = np.arange(CLASSES)
+    assert classes.means[:-1] == pytest.approx(cap / 2 * (k**2 + (k + 1) ** 2) / 1600)
+    assert np.diff(classes.bounds, axis=0)[0, :-1] / 2 == pytest.approx(cap * (2 * k + 1) / 3200)
+    assert classes.means[-1] == cap and classes.size == 41
+    assert f"{np.linalg.norm(classes.means) / cap:.1f}\\, \\sigma_1 W" in page
+    assert f"merged into {WEIGHT_GROUPS} groups" in page and f"{SWEEPS} sweeps" in page
+
+
+def test_raking_does_not_move_away_from_the_population():
+    """The decomposition of the page on weights, for a population whose margins are known."""
+    rng = np.random.default_rng(0)
+    rows = [rng.dirichlet(np.ones(size), 6) for size in (3, 4)]
+    base = np.einsum("ka,kb->ab", *rows) / 6
+    population = base * rng.uniform(0.1, 3.0, base.shape)
+    population /= population.sum()
+    blocks, shares = _rake(rows, [population.sum(axis=1), population.sum(axis=0)])
+    raked = np.einsum("k,ka,kb->ab", shares, *blocks)
+
+    def divergence(p, q):
+        return float((p * np.log(p / q)).sum())
+
+    assert divergence(population, base) == pytest.approx(
+        divergence(population, raked) + divergence(raked, base)
+    )
+    assert divergence(population, raked) > 0.01
 
 
 def test_the_autoencoder_of_dp_wgan_is_what_the_page_says():
