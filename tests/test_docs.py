@@ -188,7 +188,9 @@ def test_formulas_of_pages_become_mathml(conf):
         text = re.sub(r"`[^`\n]*`", "", without_code(path.read_text("utf-8")))
         for sign, tex in FORMULA.findall(text):
             made = conf.formula(tex, sign == "$$")
-            assert re.fullmatch(r"(<div class=\"formula\">)?<math .*</math>(</div>)?", made, re.S), tex
+            assert re.fullmatch(
+                r"(<div class=\"formula\">)?<math .*</math>(</div>)?", made, re.S
+            ), tex
     assert "<mfrac>" in conf.formula(r"\frac{1}{2}", False)
     with pytest.raises(conf.MathError):
         conf.formula(r"\nosuchcommand{1}", False)
