@@ -67,6 +67,7 @@ GROUPS = {
     ),
     "census": (
         "docs/how-to/conditional-sampling",
+        "docs/how-to/own-critic",
         "docs/how-to/planning",
         "docs/how-to/other-packages",
         "docs/reference/model-file",

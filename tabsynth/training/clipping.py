@@ -128,19 +128,24 @@ class PerExampleClipper:
         self.module, self.ascent, self.rows = module, ascent, rows
         self.parameters = [p for p in module.parameters() if p.requires_grad]
         self.groups = list(groups) if groups is not None else [0] * len(self.parameters)
-        self.layers = [part for part in module.modules() if _plain(part)]
-        # Each parameter is the weight or the bias of one layer: not tied, not parametrized.
-        owned = [id(p) for layer in self.layers for p in layer.parameters(recurse=False)]
-        in_place = any(getattr(part, "inplace", False) for part in module.modules())
-        if in_place or not all(owned.count(id(p)) == 1 for p in self.parameters):
-            raise NotClosedForm(
-                "not all trained parameters are in plain linear or embedding layers"
-            )
+        self.layers = self._find_layers()
         self.uses = 1  # how often the losses were seen to use a weight for a row, at most
         self._looked_up = any(isinstance(layer, nn.Embedding) for layer in self.layers)
         whose = {id(layer.weight) for layer in self.layers}
         example = self.parameters[0] if self.parameters else torch.empty(0)
         self._are_weights = example.new_tensor([float(id(p) in whose) for p in self.parameters])
+
+    def _find_layers(self) -> list[Layer]:
+        """Return the linear and embedding layers, which must hold all that is trained."""
+        layers = [part for part in self.module.modules() if _plain(part)]
+        # Each parameter is the weight or the bias of one layer: not tied, not parametrized.
+        owned = [id(p) for layer in layers for p in layer.parameters(recurse=False)]
+        in_place = any(getattr(part, "inplace", False) for part in self.module.modules())
+        if in_place or not all(owned.count(id(p)) == 1 for p in self.parameters):
+            raise NotClosedForm(
+                "not all trained parameters are in plain linear or embedding layers"
+            )
+        return layers
 
     @property
     def group_count(self) -> int:

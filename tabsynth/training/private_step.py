@@ -28,6 +28,7 @@ from tabsynth.privacy.noise.samplers import Bits, uniform
 from tabsynth.training.checkpoint import StateDict
 from tabsynth.training.clipping import Bounds, Clipping, PerExampleClipper, move_parameters
 from tabsynth.training.factors import Losses, OneHotRows
+from tabsynth.training.row_by_row import RowByRow, RowByRowClipper
 from tabsynth.training.sums import PARTS, TensorNoise, Total
 from tabsynth.training.units import UnitPlaces, UnitRows
 
@@ -663,7 +664,9 @@ class PrivateStep:
             raise BudgetError(f"batches at rate {rate} cannot be paid as rate {accounted}")
         self.rule = rule if rule is not None else DPSGD()
         ascent = self.rule.radius if isinstance(self.rule, BAM) else 0.0
-        self.clipper = PerExampleClipper(module, ascent=ascent, rows=most_rows)
+        row_by_row = isinstance(module, RowByRow)
+        make = RowByRowClipper if row_by_row else PerExampleClipper
+        self.clipper = make(module, ascent=ascent, rows=most_rows)
         clipping = clipping if clipping is not None else Clipping()
         self.bounds = Bounds(clipping, self.clipper, sigma)
         self.table, self.account, self.generator = table, account, generator
@@ -673,7 +676,7 @@ class PrivateStep:
         self.places = batches.places()
         self._slots: Slots | None = None
         self._recorded: tuple[Terms, Captured] | None = None
-        self.recorded = os.environ.get(CUDA_GRAPHS) != "0"
+        self.recorded = os.environ.get(CUDA_GRAPHS) != "0" and not row_by_row
 
     def gradient(
         self,

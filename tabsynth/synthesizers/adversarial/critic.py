@@ -19,7 +19,9 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from tabsynth._validate import integer, one_of, positive, widths
+from tabsynth._validate import integer, one_of, positive, quote, widths
+from tabsynth.encoding.table import Layout
+from tabsynth.errors import InputError
 from tabsynth.methods import CRITIC
 from tabsynth.privacy.ledger.ledger import Account, recorder
 from tabsynth.synthesizers.adversarial.generator import (
@@ -38,6 +40,7 @@ from tabsynth.training.clipping import Clipping
 from tabsynth.training.loop import run_steps
 from tabsynth.training.networks import ACTIVATIONS, OPTIMIZERS, mlp, optimizer
 from tabsynth.training.private_step import (
+    BAM,
     STEP_RULES,
     PrivateStep,
     StepConfig,
@@ -47,7 +50,10 @@ from tabsynth.training.private_step import (
     minus_scores,
     tf32,
 )
+from tabsynth.training.row_by_row import RowByRow
 
+MakeCritic = Callable[[int], nn.Module]
+OWN_CRITIC = "{} cannot be had with critic=; leave one of the two out."
 # The settings of version 0.2.0 by their present names.
 CRITIC_OF_0_2: dict[str, str | None] = {
     **GENERATOR_OF_0_2,
@@ -282,6 +288,8 @@ class Adversarial(GeneratorTraining):
         For the critic's first weights.
     moment_penalty : MomentPenalty, optional
         A further term of the generator's loss.
+    make_critic : callable, optional
+        From the width of a row's codes to a critic, in place of the configured layers.
     """
 
     def __init__(
@@ -290,13 +298,18 @@ class Adversarial(GeneratorTraining):
         generator: TableGenerator,
         rng: torch.Generator,
         moment_penalty: MomentPenalty | None = None,
+        make_critic: MakeCritic | None = None,
     ) -> None:
         super().__init__(config.generator, generator, moment_penalty)
         self.config = config
         self.penalty = config.penalty if isinstance(config, DPGANConfig) else 0.0
         width = generator.heads.layout.width
         sizes, activation = [width, *config.critic.hidden, 1], config.critic.activation
-        self.critic = mlp(sizes, rng, activation=activation)
+        self.critic: nn.Module
+        if make_critic is None:
+            self.critic = mlp(sizes, rng, activation=activation)
+        else:
+            self.critic = RowByRow.of(make_critic, width, rng)
         self.clip_weights()
 
     @torch.no_grad()
@@ -474,6 +487,23 @@ class CriticLearning(Learning):
     """Learning from a critic that takes private steps."""
 
     config: WGANConfig | DPGANConfig
+    make_critic: MakeCritic | None = None
+
+    def check(self, layout: Layout, max_rows: int) -> None:
+        """Refuse a critic of the user's own that cannot be trained, or not with these settings."""
+        if self.make_critic is None:
+            return
+        if not callable(self.make_critic):
+            raise InputError(
+                f"Expected critic to be a callable from a width to a torch.nn.Module, got {quote(self.make_critic)}."
+            )
+        if self.config.step.rule == BAM.name:
+            raise InputError(OWN_CRITIC.format("step rule bam"))
+        if self.config.clipping.grouping != "flat":
+            raise InputError(OWN_CRITIC.format(f"grouping {self.config.clipping.grouping}"))
+        if max_rows > 1:
+            raise InputError(OWN_CRITIC.format("units of several rows"))
+        RowByRow.of(self.make_critic, layout.width, torch.Generator())
 
     def mechanisms(self, public_rows: str | None) -> tuple[TrainingMechanism, ...]:
         """Return the mechanism of the critic's steps."""
@@ -492,7 +522,7 @@ class CriticLearning(Learning):
         self, generator: TableGenerator, rng: torch.Generator, penalty: MomentPenalty
     ) -> GeneratorTraining:
         """Return the training of a critic and a generator."""
-        return Adversarial(self.config, generator, rng, penalty)
+        return Adversarial(self.config, generator, rng, penalty, self.make_critic)
 
     def private_steps(self) -> list[StepConfig]:
         """Return the private steps of the critic."""

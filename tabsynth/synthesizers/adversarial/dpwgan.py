@@ -34,6 +34,7 @@ from tabsynth.synthesizers.adversarial.critic import (
     CRITIC_OF_0_2,
     CriticConfig,
     CriticLearning,
+    MakeCritic,
     WGANConfig,
     with_rule,
 )
@@ -150,6 +151,11 @@ class DPWGAN(Synthesizer):
         A progress bar on stderr, if that is a terminal.
     config, autoencoder_config : optional
         In place of the preset's.
+    critic : callable, optional
+        From the width of a row's codes to a ``torch.nn.Module`` that scores rows, shape (batch, width) to (batch,) or (batch, 1),
+        in place of the layers of ``config.critic.hidden``. Its inputs are the codes of ``network_encoding``, column by column in
+        the order of the schema. It sees one row at a time, and opacus forms its per-example gradients. Not with ``bam``,
+        groups of bounds, or units of several rows.
 
     Formal guarantees
     -----------------
@@ -169,6 +175,7 @@ class DPWGAN(Synthesizer):
     config: WGANConfig | None = None
     autoencoder_config: AutoencoderConfig | None = None
     time_budget: float | None = None
+    critic: MakeCritic | None = None
 
     def make_method(self, schema: Schema | LinkedSchema) -> NetworksMethod:
         """Make the method for a schema."""
@@ -183,12 +190,16 @@ class DPWGAN(Synthesizer):
             config, coder = source_wgan(rows), source_autoencoder(rows)
         config = with_rule(config_or_default("config", self.config, config), self.step_rule)
         coder = config_or_default("autoencoder_config", self.autoencoder_config, coder)
-        stated = {"weight_clip": config.weight_clip}
+        stated: JsonObject = {"weight_clip": config.weight_clip}
+        if self.critic is not None:
+            stated["critic"] = getattr(self.critic, "__qualname__", type(self.critic).__qualname__)
         warnings = (WARNING_OF_SOURCE,) * source + (WARNING_OF_ROWS,) * (source and not self.rows)
         return make_networks(
             self,
             schema,
-            CriticLearning(config=config, stated=stated, warnings=warnings),
+            CriticLearning(
+                config=config, stated=stated, warnings=warnings, make_critic=self.critic
+            ),
             with_rule(coder, self.step_rule),
             network_encoding=encoding,
             starts_from_counts=not source,

@@ -126,8 +126,8 @@ class Learning(ABC):
     warnings: tuple[str, ...] = ()  # of a preset that is worse than independent columns, for plans
     least_steps: int = 100  # of a time budget: with fewer, rows were no better than independent columns on a small table (reports/gans)
 
-    def check(self, layout: Layout) -> None:  # noqa: B027 - few have anything to refuse
-        """Refuse codes of rows that the networks cannot use."""
+    def check(self, layout: Layout, max_rows: int) -> None:  # noqa: B027 - few have anything to refuse
+        """Refuse codes of rows, or as many rows of a unit, that the networks cannot use."""
 
     @abstractmethod
     def mechanisms(self, public_rows: str | None) -> tuple[TrainingMechanism, ...]:
@@ -299,7 +299,7 @@ class NetworksMethod(TableMethod):
             raise InputError(
                 "autoencoder='counts' needs the one-way counts, which these settings leave out; use 'dp-sgd', 'public' or None."
             )
-        self.learning.check(self.encoder.layout)
+        self.learning.check(self.encoder.layout, self.schema.design.rows)
         self._check_steps()
 
     @property

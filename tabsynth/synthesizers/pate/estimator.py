@@ -88,7 +88,7 @@ class VoteLearning(Learning):
     columns: Sequence[Column]
     unit: str
 
-    def check(self, layout: Layout) -> None:
+    def check(self, layout: Layout, max_rows: int) -> None:
         """Refuse codes of the label that are not one-hot."""
         label = self.ensemble.label
         if label is not None and layout.blocks[label].head != "softmax":

@@ -1,0 +1,65 @@
+"""A critic of the user's own, ``critic=``: a torch module that opacus forms per-example gradients of."""
+
+import pytest
+import torch
+from fitted_tables import SCHEMA, frame, small, wgan
+from systems.gan import CriticOfTheBatch
+from torch import nn
+
+from tabsynth import DPWGAN, load
+from tabsynth.errors import InputError
+from tabsynth.schema.schema import Schema
+
+LONGER = wgan(step__count=30, generator__lr=0.05)
+
+
+def own(**changes) -> DPWGAN:
+    return small(**{"critic": CriticOfTheBatch, "random_state": 1, **changes})
+
+
+def test_a_fit_costs_what_one_without_it_costs_and_states_it(tmp_path) -> None:
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    model = own(config=LONGER).fit(frame(200))
+    assert torch.equal(torch.get_rng_state(), before)
+    other = small(random_state=1, config=LONGER).fit(frame(200))
+    assert model.ledger_.spent == pytest.approx(other.ledger_.spent, rel=1e-12)
+    model.save(tmp_path / "model.tabsynth")
+    assert model.certificate()["settings"]["critic"] == "CriticOfTheBatch"
+    again = load(tmp_path / "model.tabsynth").sample(20, random_state=2)
+    assert again.equals(model.sample(20, random_state=2))
+    assert not again.equals(other.sample(20, random_state=2))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"step_rule": "bam"}, "step rule bam"),
+        ({"config": wgan(clipping__grouping="weight-bias")}, "grouping weight-bias"),
+        ({"critic": lambda width: nn.BatchNorm1d(width)}, "BatchNorm"),
+        ({"critic": lambda width: nn.Linear(width, 3)}, "3 scores for a row"),
+        ({"critic": "mlp"}, "a callable"),
+    ],
+)
+def test_what_it_cannot_do_is_refused_before_a_charge(changes, message: str) -> None:
+    model = own(**changes)
+    with pytest.raises(InputError, match=message) as error:
+        model.fit(frame(200))
+    assert "\n" not in str(error.value) and not hasattr(model, "ledger_")
+
+
+def test_units_of_several_rows_are_refused_before_a_charge() -> None:
+    schema = Schema(SCHEMA.columns, unit="person", max_rows_per_unit=2)
+    table = frame(20).assign(person=[i // 2 for i in range(20)])
+    model = small(schema, critic=CriticOfTheBatch)
+    with pytest.raises(InputError, match="units of several rows"):
+        model.fit(table)
+    assert not hasattr(model, "ledger_")
+
+
+def test_an_interrupted_fit_goes_on_with_the_same_critic(tmp_path) -> None:
+    """A checkpoint of another critic is refused."""
+    limit = {"time_limit": 1e-9}
+    own(**limit).fit(frame(200), checkpoint=tmp_path / "c")
+    with pytest.raises(InputError, match="critic"):
+        small(random_state=1, **limit).fit(frame(200), checkpoint=tmp_path / "c")
