@@ -54,7 +54,8 @@ def test_fit_sample_verify(tmp_path):
     assert made["stays"]["patient"].isin(made["patients"]["patient"]).all()
     assert made["events"]["stay"].isin(made["stays"]["stay"]).all()
     done = run("verify", "made", cwd=tmp_path, code=4)
-    assert done.stdout.count("Unit of privacy: one row of table patients") == 3
+    unit = "Privacy unit: one row of table patients with its records in the other tables; at most"
+    assert done.stdout.count(f"{unit} these were used: of table stays the first ") == 3
     states = json.loads(run("verify", "made", "--json", cwd=tmp_path, code=4).stdout)
     assert {item["state"] for item in states.values()} == {"not authenticated"}
     stays = tmp_path / "made" / "stays.csv"

@@ -74,7 +74,7 @@ def test_from_a_schema_to_a_verified_table(folder):
     assert "protects units, the values of column 'patient': at most 2 rows" in said.stdout
     assert "for adding or removing all records of one 'patient'" in said.stdout
     said = run("ledger", "show", "l", cwd=folder)
-    assert "Unit of privacy: all records of one 'patient'" in said.stdout
+    assert "Privacy unit: all records of one 'patient'" in said.stdout
     assert sampled(folder)["project"]["unit"] == "patient"
 
 

@@ -86,7 +86,7 @@ def show(
     if ledger.table:
         say(f"Table: {ledger.table}")
     if ledger.unit:
-        say(f"Unit of privacy: all records of one {quote(ledger.unit)}")
+        say(f"Privacy unit: all records of one {quote(ledger.unit)}")
     say(_standing(ledger))
     if runs:
         say_table(

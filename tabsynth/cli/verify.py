@@ -295,7 +295,7 @@ def _print_result(
         say(f"CONDITIONAL: the claim holds only if {condition(verification.conditions)}.")
     say(f"Claimed: ε = {rounded_up(float(data['epsilon']))}, δ = {data['delta']:g}")
     if design_of(data.get("public")).unit is not None:
-        say(f"Unit of privacy: {data['privacy_unit']}")
+        say(f"Privacy unit: {data['privacy_unit']}")
     for number, result in enumerate(verification.accountants, 1):
         say(f"Accountant {number}: {result}")
     if verification.bounds is not None:

@@ -157,7 +157,7 @@ def certificate_facts(
         "ε asked for": epsilon_text(certificate.get("epsilon_asked")),
         "δ": _text(certificate.get("delta")),
         "Neighbouring tables": _text(certificate.get("adjacency")),
-        "Unit of privacy": _text(certificate.get("privacy_unit")),
+        "Privacy unit": _text(certificate.get("privacy_unit")),
         "Composition": _text(certificate.get("composition"), ""),
         "Accountant": _text(accountant.get("name")) + (f" ({library})" if library else ""),
         "Seeded": "yes" if certificate.get("seeded") else "no",

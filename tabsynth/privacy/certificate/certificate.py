@@ -129,8 +129,8 @@ def _package_versions() -> dict[str, str]:
 
 FORMAT = "tabsynth-certificate/2"
 UNCHANGED_FACTS = "unchanged_from_draft"  # of ``public``
-RECORDS = "its records in the other tables"
-RECORDS_OF_0_2 = "all rows of other tables that hang on it"  # as version 0.2 named them
+USED_RECORDS = "its records in the other tables; at most these were used"
+USED_RECORDS_OF_0_2 = "all rows of other tables that hang on it, of which were used"
 NAMES_AND_TYPES = "the names and types of the columns"
 NAMES_ONLY = "the names of the columns"  # in statements of version 0.2
 MOST_NAMED = 20  # columns in a statement; the certificate lists all of them
@@ -211,7 +211,7 @@ def design_of(public: object) -> Design:
     return Design(**design_from(declared if isinstance(declared, Mapping) else {}))
 
 
-def protected_by(public: object, *, records: str = RECORDS) -> dict[str, str]:
+def protected_by(public: object, *, records: str = USED_RECORDS) -> dict[str, str]:
     """Return which tables are neighbours, and the unit of privacy, in words: a row, or a unit with a bounded number of rows.
 
     ``records``: the words for what belongs to a row of the root of linked tables.
@@ -233,7 +233,7 @@ def neighbour_in(public: object) -> str:
     """Return what only one of two neighbouring tables has, in words, by that part of a certificate."""
     tables = public.get("tables") if isinstance(public, Mapping) else None
     if isinstance(tables, Mapping) and tables:
-        return f"one row of table {quote(_root_of(tables))} with {RECORDS}"
+        return f"one row of table {quote(_root_of(tables))} with its records in the other tables"
     return design_of(public).neighbour
 
 
@@ -246,13 +246,13 @@ def _root_of(tables: JsonMapping) -> str:
 def _unit_of_tables(tables: JsonMapping, records: str) -> str:
     """Return the unit of linked tables in words."""
     root = _root_of(tables)
-    child_tables = [name for name in tables if name != root]
     bounds = [
         f"of table {name} the first {section(tables, name).get('max_children')} rows of each row of"
         f" {section(tables, name).get('parent')}"
-        for name in child_tables
+        for name in tables
+        if name != root
     ]
-    return f"one row of table {root} with {records}, of which were used: {'; '.join(bounds)}"
+    return f"one row of table {root} with {records}: {'; '.join(bounds)}"
 
 
 def conditional_of(public: object) -> list[str]:

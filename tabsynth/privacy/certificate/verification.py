@@ -55,9 +55,9 @@ from tabsynth.privacy.certificate.certificate import (
     COMPOSITIONS,
     NAMES_AND_TYPES,
     NAMES_ONLY,
-    RECORDS,
-    RECORDS_OF_0_2,
     UNCHANGED_FACTS,
+    USED_RECORDS,
+    USED_RECORDS_OF_0_2,
     beside,
     code,
     conditional_of,
@@ -459,7 +459,7 @@ def _form(data: JsonObject, claimed: float) -> list[str]:
         problems.append("its list of conditional columns is not that of its drafted columns")
     if not data["private"] and math.isfinite(claimed) and not data["seeded"] and not conditional:
         problems.append("it claims not to be private, but its figures are those of a private run")
-    words = [RECORDS] if "plan" in data else [RECORDS, RECORDS_OF_0_2]
+    words = [USED_RECORDS] if "plan" in data else [USED_RECORDS, USED_RECORDS_OF_0_2]
     units = [protected_by(data["public"], records=records) for records in words]
     if {name: data[name] for name in units[0]} not in units:
         problems.append("its unit of privacy is not that of its public facts")
