@@ -10,12 +10,7 @@ from config import Config, Run
 from ranks import FIGURES, Block, Figure, blocks, have_figure, runs_of, values
 
 BY = {figure.key: figure for figure in FIGURES}
-COMPARED = ("tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
-OF_RELATIONS = (
-    "tvd2",
-    "tvd3",
-    "dwpre_weighted_mean",
-)  # the baseline of independent columns is bad at them
+OF_RELATIONS = ("tvd2", "dwpre_weighted_mean")  # independent columns are bad at them
 
 
 @dataclass(frozen=True)
@@ -54,23 +49,35 @@ def cell_name(config: Config, block: Block) -> str:
 
 
 def leaders(config: Config, results: Mapping[str, dict]) -> list[str]:
-    """Return which system is ahead in each cell, and by how much of the next."""
-    lines = ["| cell | ended | " + " | ".join(f.title for f in FIGURES) + " |"]
-    lines.append("|" + "---|" * (len(FIGURES) + 2))
-    for block in blocks(config):
-        cells = []
-        for figure in FIGURES:
-            best = places(config, results, block, figure)
-            if len(best) < 2:
-                cells.append("–")
-                continue
-            title = config.systems[best[0].system].title
-            title = f"*{title}*" if config.systems[best[0].system].peer else title
-            gap = format_figure(abs(best[0].value - best[1].value), figure)
-            cells.append(f"{title} +{gap}{' ≈' if close(best[0], best[1]) else ''}")
-        here = count_systems(config, results, block)
-        lines.append(f"| {cell_name(config, block)} | {here} | " + " | ".join(cells) + " |")
+    """Return by figure which system is ahead in each cell, and by how much of the next."""
+    cells = blocks(config)
+    lines = ["| figure | " + " | ".join(cell_name(config, block) for block in cells) + " |"]
+    lines.append("|" + "---|" * (len(cells) + 1))
+    counts = [count_systems(config, results, block) for block in cells]
+    lines.append("| systems that ended | " + " | ".join(counts) + " |")
+    for figure in FIGURES:
+        entries = [ahead(config, places(config, results, block, figure), figure) for block in cells]
+        lines.append(f"| {figure.title} | " + " | ".join(entries) + " |")
     return lines
+
+
+def ahead(config: Config, best: Sequence[Place], figure: Figure) -> str:
+    """Return the first system of a cell, and its distance from the second."""
+    if len(best) < 2:
+        return "–"
+    system = config.systems[best[0].system]
+    gap = format_figure(abs(best[0].value - best[1].value), figure)
+    title = f"*{system.title}*" if system.peer else system.title
+    return f"{title} +{gap}{' ≈' if close(best[0], best[1]) else ''}"
+
+
+def wins(config: Config, results: Mapping[str, dict]) -> str:
+    """Return in how many cells of how many each system has the best mean, over all figures."""
+    ranked = [places(config, results, block, f) for block in blocks(config) for f in FIGURES]
+    first = [each[0].system for each in ranked if len(each) > 1]
+    counts = sorted(((first.count(name), name) for name in set(first)), reverse=True)
+    each = ", ".join(f"{config.systems[name].title} in {count}" for count, name in counts)
+    return f"Of {len(first)} combinations of table, ε and metric, the best mean is of {each}."
 
 
 def count_systems(config: Config, results: Mapping[str, dict], block: Block) -> str:
@@ -82,7 +89,7 @@ def count_systems(config: Config, results: Mapping[str, dict], block: Block) -> 
 
 def count_ends(was_tried: Sequence[bool]) -> str:
     """Return the number of cells without a table: those that were stopped, and those that were not tried for that."""
-    counts = {"not done": sum(was_tried), "not tried": len(was_tried) - sum(was_tried)}
+    counts = {"stopped": sum(was_tried), "not tried": len(was_tried) - sum(was_tried)}
     return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
 
 
@@ -163,13 +170,13 @@ def below_baseline(config: Config, results: Mapping[str, dict]) -> list[str]:
 
 def against(config: Config, results: Mapping[str, dict], first: str) -> list[str]:
     """Return the comparison of one system with each other one: cells won, mean gain and its range over the cells that both ended."""
-    titles = [BY[key].title for key in COMPARED]
+    titles = [BY[key].title for key in OF_RELATIONS]
     lines = ["| against | " + " | ".join(titles) + " | CPU time, times | no table |"]
     lines.append("|" + "---|" * (len(titles) + 3))
     for other, system in config.systems.items():
         if other == first:
             continue
-        cells = [gain(config, results, BY[key], first, other) for key in COMPARED]
+        cells = [gain(config, results, BY[key], first, other) for key in OF_RELATIONS]
         ratio = cost_ratio(config, results, first, other)
         without = cells_without_table(config, results, other, first)
         if mine := cells_without_table(config, results, first, other):
@@ -231,18 +238,15 @@ def epsilons_and_seeds(runs: Iterable[Run]) -> str:
     )
 
 
-def not_done(config: Config, results: Mapping[str, dict]) -> list[str]:
-    """Return the runs that ended at the limit, past it, or without a table for another reason."""
-    out = []
-    rows = (store.row_of(config, results, run) for run in config.runs())
-    distinct = {
-        id(row): row for row in rows if row is not None
-    }  # not what only another benchmark runs
-    for row in distinct.values():
-        seconds = row.get("cpu_seconds", 0)
-        if "stopped" in row or seconds > config.limit:
-            title = config.systems[row["system"]].title
-            where = cell_name(config, (row["table"], row["epsilon"]))
-            past = f"ended after {seconds:,.0f} CPU s, when the limit was longer; it is kept"
-            out.append(f"- {title}, {where}, seed {row['seed']}: {row.get('stopped', past)}.")
-    return out or ["- All that were begun ended within the limit."]
+def past_limit(config: Config, results: Mapping[str, dict]) -> list[str]:
+    """Return the runs that ended under a longer limit, by system and table."""
+    seconds: dict[str, list[float]] = {}
+    for run in config.runs():
+        row = store.row_of(config, results, run) or {}
+        if "stopped" not in row and row.get("cpu_seconds", 0) > config.limit:
+            title = f"{config.systems[run.system].title}, {config.tables[run.table].title}"
+            seconds.setdefault(title, []).append(row["cpu_seconds"])
+    return [
+        f"- {title}: {len(times)}, the longest with {max(times):,.0f} CPU seconds."
+        for title, times in seconds.items()
+    ] or ["- None."]

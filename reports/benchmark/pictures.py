@@ -5,22 +5,33 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import style
 from config import Config
 from findings import BY, cpu, places
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
-from ranks import FIGURES, Rank, critical_difference
+from ranks import SHOWN, Rank, blocks, critical_difference
 
-# Okabe & Ito 2008: told apart by people who do not see all colours.
-COLOURS = ("#D55E00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#E69F00", "#000000", "#777777")
-GREY = "#666666"
 IN_COST = ("tvd2", "dwpre_weighted_mean")
+OURS, PEER = style.COLOURS[:2]
+
+
+def group(config: Config, system: str) -> str:
+    """Return the title under which a system is in the picture of costs: all of tabsynth but the first have one."""
+    if not config.systems[system].peer:
+        first = next(iter(config.systems))
+        return config.systems[system].title if system == first else "others of tabsynth"
+    peer = config.systems[system].peer
+    return next(s.title for s in config.systems.values() if s.peer == peer)
 
 
 def colours(config: Config) -> dict[str, str]:
-    """Return the colour of each system."""
-    return {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(config.systems)}
+    """Return the colour of each system, which is that of its group."""
+    groups = list(dict.fromkeys(group(config, name) for name in config.systems))
+    return {
+        name: style.COLOURS[groups.index(group(config, name)) % len(style.COLOURS)]
+        for name in config.systems
+    }
 
 
 def draw_ranks(
@@ -31,82 +42,81 @@ def draw_ranks(
 ) -> None:
     """Draw the mean ranks of each figure with intervals, with the same order of systems in all panels.
 
-    ``cells`` are the blocks of each figure in which all that are ranked ran.
+    ``cells`` are the numbers of cells of each figure.
     """
-    shown = [f for f in FIGURES if len(ranks[f.key]) > 1]
+    shown = [key for key in SHOWN if len(ranks[key]) > 1]
     means = {
-        name: np.mean([ranks[f.key][name].value for f in shown if name in ranks[f.key]])
+        name: np.mean([ranks[key][name].value for key in shown if name in ranks[key]])
         for name in config.systems
-        if any(name in ranks[f.key] for f in shown)
+        if any(name in ranks[key] for key in shown)
     }
     order = sorted(means, key=lambda name: means[name])
-    tall = max(1, math.ceil(len(shown) / 4))
-    wide = max(1, math.ceil(len(shown) / tall))
-    canvas = Canvas(
-        figsize=(3.1 * wide + 1, (0.32 * max(2, len(order)) + 1.1) * tall), layout="constrained"
-    )
-    axes = np.atleast_1d(canvas.subplots(tall, wide, sharey=True, squeeze=False)).ravel()
-    paint = colours(config)
-    for axis, figure in zip(axes, shown, strict=False):
-        for row, name in enumerate(order):
-            rank = ranks[figure.key].get(name)
-            if rank is not None:
-                face = "white" if config.systems[name].peer else paint[name]
-                axis.plot([rank.low, rank.high], [row, row], color=paint[name], linewidth=2)
-                axis.plot(
-                    rank.value, row, "o", color=paint[name], markerfacecolor=face, markersize=7
-                )
-        if cells[figure.key] > 1:
-            near = critical_difference(len(ranks[figure.key]), cells[figure.key])
-            ends = [1, min(1 + near, len(order) + 0.3)]
-            axis.plot(ends, [-0.9, -0.9], color=GREY, linewidth=3, alpha=0.5)
-        axis.set_title(figure.title, fontsize=10)
-        _plain(axis)
-        axis.set(xlim=(0.7, len(order) + 0.3), ylim=(len(order) - 0.5, -1.3))
-        axis.set_xticks(range(1, len(order) + 1))
-        axis.set_yticks(range(len(order)), [config.systems[n].title for n in order])
-        axis.grid(axis="x", color="#DDDDDD", linewidth=0.6)
-    for axis in axes[len(shown) :]:
-        axis.axis("off")
-    if not shown:
-        axes[0].set_title("No two systems ran on the same two tables yet.", fontsize=10)
-    canvas.supxlabel(
-        "mean rank (1 is best), 95% interval; open: peers; grey bar: Nemenyi's critical difference",
-        fontsize=9,
-    )
-    canvas.savefig(path, dpi=120)
+    title = "No two systems ended in the same cells yet"
+    if order:
+        best = sum(min(ranks[key], key=lambda n: ranks[key][n].value) == order[0] for key in shown)
+        title = f"{config.systems[order[0]].title} has the best mean rank in {best} of {len(shown)} metrics"
+    with style.plot(
+        path,
+        height=0.27 * max(2, len(order)) + 1.7,
+        title=title,
+        columns=max(1, len(shown)),
+        sharey=True,
+    ) as (figure, axes):
+        for axis, key in zip(axes[0], shown, strict=False):
+            for row, name in enumerate(order):
+                if rank := ranks[key].get(name):
+                    colour = PEER if config.systems[name].peer else OURS
+                    axis.plot([rank.low, rank.high], [row, row], color=colour)
+                    axis.plot(rank.value, row, "o", color=colour, markersize=6)
+            near = critical_difference(len(ranks[key]), max(1, cells[key]))
+            axis.plot([1, min(1 + near, len(order) + 0.3)], [-0.9, -0.9], color=style.BASELINE)
+            axis.set_title(BY[key].title)
+            axis.set(xlim=(0.7, len(order) + 0.3), ylim=(len(order) - 0.5, -1.3))
+            axis.set_xticks(range(1, len(order) + 1))
+            axis.set_yticks(range(len(order)), [config.systems[n].title for n in order])
+            axis.grid(visible=False, axis="y")
+        figure.supxlabel(
+            "mean rank, 1 is best, with its 95% interval; blue: tabsynth, orange: peers\n"
+            "grey bar: ranks that are nearer than this do not differ by Nemenyi's test",
+            fontsize=style.SMALLEST,
+        )
 
 
 def draw_cost(config: Config, results: Mapping[str, dict], path: Path) -> None:
     """Draw a panel for each table and figure: mean figure against mean CPU seconds, by system and epsilon."""
-    tables = list(config.tables)
-    canvas = Canvas(figsize=(3.6 * len(tables) + 0.6, 6.4), layout="constrained")
-    axes = canvas.subplots(len(IN_COST), len(tables), squeeze=False)
-    paint, epsilons = colours(config), sorted(config.epsilons)
-    for row, key in enumerate(IN_COST):
-        for column, table in enumerate(tables):
-            axis = axes[row, column]
-            _cost_panel(axis, config, results, table, key)
-            axis.set_title(config.tables[table].title if row == 0 else "", fontsize=10)
+    tables, paint, handles = list(config.tables), colours(config), {}
+    times = {
+        block: {n: s for n in config.systems if (s := cpu(config, results, block, n)) > 0}
+        for block in blocks(config)
+    }
+    first = next(iter(config.systems))
+    least = sum(min(t, key=lambda n: t[n]) == first for t in times.values() if t)
+    title = (
+        f"{config.systems[first].title} takes the least CPU time in {least} of {len(times)} cells"
+    )
+    with style.plot(path, height=5.2, title=title, rows=len(IN_COST), columns=len(tables)) as (
+        figure,
+        axes,
+    ):
+        for row, key in enumerate(IN_COST):
             better = "less" if BY[key].sign < 0 else "more"
-            axis.set_ylabel(
-                f"{BY[key].title} ({better} is better)" if column == 0 else "", fontsize=9
-            )
-            axis.set_xlabel("CPU s" if row == len(IN_COST) - 1 else "", fontsize=9)
-    handles = [
-        Line2D([], [], color=paint[n], marker=_mark(config, n), linestyle="", label=s.title)
-        for n, s in config.systems.items()
-    ]
-    handles += [
-        Line2D(
-            [], [], color=GREY, marker="o", linestyle="", markersize=_size(i), label=f"ε = {e:g}"
-        )
-        for i, e in enumerate(epsilons)
-    ]
-    handles.append(Line2D([], [], color=GREY, linestyle="--", label="private rows"))
-    handles.append(Line2D([], [], color=GREY, linestyle=":", label="independent columns"))
-    canvas.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=8, frameon=False)
-    canvas.savefig(path, dpi=120)
+            axes[row, 0].set_ylabel(f"{BY[key].title} ({better} is better)")
+            for column, table in enumerate(tables):
+                _cost_panel(axes[row, column], config, results, table, key)
+        for column, table in enumerate(tables):
+            axes[0, column].set_title(config.tables[table].title)
+            axes[-1, column].set_xlabel("CPU seconds")
+        for n in config.systems:
+            handles[group(config, n)] = _handle(paint[n], _mark(config, n), 6)
+        for i, e in enumerate(sorted(config.epsilons)):
+            handles[f"ε = {e:g}"] = _handle(style.BASELINE, "o", _size(i))
+        handles["private rows"] = Line2D([], [], color=style.REAL, linestyle="--")
+        handles["independent columns"] = Line2D([], [], color=style.BASELINE, linestyle=":")
+        figure.legend(handles.values(), handles, loc="outside lower center", ncols=5)
+
+
+def _handle(colour: str, mark: str, size: float) -> Line2D:
+    return Line2D([], [], color=colour, marker=mark, linestyle="", markersize=size)
 
 
 def _cost_panel(axis: Axes, config: Config, results: Mapping, table: str, key: str) -> None:
@@ -125,13 +135,11 @@ def _cost_panel(axis: Axes, config: Config, results: Mapping, table: str, key: s
             )
         for x, y, size in points:
             axis.plot(x, y, _mark(config, name), color=paint[name], markersize=size)
-    for reference, style in (("real", "--"), ("shuffled", ":")):
+    for reference, colour, dash in (("real", style.REAL, "--"), ("shuffled", style.BASELINE, ":")):
         if key in (row := results.get(f"{table}-{reference}", {})):
-            axis.axhline(row[key], color=GREY, linestyle=style, linewidth=1)
+            axis.axhline(row[key], color=colour, linestyle=dash, linewidth=1.2)
     axis.set_xscale("log")
-    axis.set_xlim(1, 2 * config.limit)
-    _plain(axis)
-    axis.grid(color="#E6E6E6", linewidth=0.6)
+    axis.set_xlim(0.3, 3 * config.limit)
 
 
 def _mark(config: Config, system: str) -> str:
@@ -140,9 +148,3 @@ def _mark(config: Config, system: str) -> str:
 
 def _size(place: int) -> float:
     return 5 + 3 * place
-
-
-def _plain(axis: Axes) -> None:
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.tick_params(labelsize=8)
-    axis.set_axisbelow(True)

@@ -1,4 +1,4 @@
-"""Ranks of systems over tables and epsilons, of runs that may be missing, with bootstrap intervals."""
+"""Ranks of the systems that ended in every cell, with bootstrap intervals."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import store
 from config import Config, Run
-from scipy.stats import studentized_range
+from scipy.stats import rankdata, studentized_range
 
 DRAWS, SEED = 500, 0
 
@@ -32,13 +32,14 @@ FIGURES = (
     Figure("k_marginal", "k-marginal", 1, 0),
     Figure("pmse_tree", "pMSE ratio", -1, 1),
 )
+SHOWN = ("tvd1", "tvd2", "dwpre_weighted_mean", "target_auroc")  # in plots and in tables of figures
 Block = tuple[str, float]  # table and epsilon
 Found = dict[tuple[Block, str], list[float]]  # of each system the figures of its seeds, signed
 
 
 @dataclass(frozen=True)
 class Rank:
-    """Mean rank with its 95% interval over tables and seeds; NaN where a pair never met."""
+    """Mean rank with its 95% interval over tables and seeds."""
 
     value: float
     low: float
@@ -84,30 +85,17 @@ def values(config: Config, results: Mapping[str, dict], figure: Figure) -> Found
     return figures
 
 
-def pairwise_ranks(table: np.ndarray) -> np.ndarray:
-    """Return the mean rank of each column, shape (systems,), from values, shape (blocks, systems), higher better.
-
-    1 + Σ over the others of the share of blocks, among those that have both, in which the other is ahead;
-    a tie counts half. Where no value is missing (NaN) this is the mean of ranks with ties averaged.
-    """
-    here = ~np.isnan(table)
-    both = here[:, :, None] & here[:, None, :]
-    ahead = (table[:, None, :] > table[:, :, None]) + 0.5 * (table[:, None, :] == table[:, :, None])
-    met = both.sum(axis=0)
-    with np.errstate(invalid="ignore"):
-        share = (ahead * both).sum(axis=0) / met
-    np.fill_diagonal(share, 0.0)
-    return 1 + share.sum(axis=1)
-
-
 def mean_ranks(config: Config, figures: Found, systems: Iterable[str]) -> dict[str, Rank]:
-    """Return the ranks of the systems, with their intervals from resampled tables and, within each cell, seeds."""
-    names, cells = list(systems), blocks(config)
+    """Return the mean ranks of the systems, ties averaged, with intervals from resampled tables and, within each cell, seeds."""
+    names, cells = list(systems), cells_of(config, figures)
     if not names:
         return {}
 
-    point = pairwise_ranks(_means(figures, cells, names, None)[0])
-    rng, tables, draws = np.random.default_rng(SEED), list(config.tables), []
+    def ranked(means: np.ndarray) -> np.ndarray:
+        return rankdata(-means, axis=1).mean(axis=0)
+
+    point = ranked(_means(figures, cells, names, None)[0])
+    rng, tables, draws = np.random.default_rng(SEED), list(dict.fromkeys(t for t, _ in cells)), []
     # A table that is drawn twice has other seeds the second time.
     copies = [_means(figures, cells, names, rng) for _ in tables]
     for draw in range(DRAWS):
@@ -115,51 +103,33 @@ def mean_ranks(config: Config, figures: Found, systems: Iterable[str]) -> dict[s
             copy[draw, [block[0] == tables[t] for block in cells]]
             for copy, t in zip(copies, rng.integers(len(tables), size=len(tables)), strict=True)
         ]
-        draws.append(pairwise_ranks(np.concatenate(chosen)))
-    # A draw in which a pair never met says nothing of either's rank.
-    with np.errstate(all="ignore"):
-        low, high = np.nanquantile(np.array(draws), [0.025, 0.975], axis=0)
+        draws.append(ranked(np.concatenate(chosen)))
+    low, high = np.quantile(np.array(draws), [0.025, 0.975], axis=0)
     return {n: Rank(*map(float, each)) for n, *each in zip(names, point, low, high, strict=True)}
 
 
+def cells_of(config: Config, figures: Found) -> list[Block]:
+    """Return the cells in which a figure was measured."""
+    return [block for block in blocks(config) if any(cell == block for cell, _ in figures)]
+
+
 def ranked_systems(config: Config, figures: Found) -> list[str]:
-    """Return the systems that met every other one on two tables at least; those that met fewest are left out first.
-
-    Figures on one table are no evidence for the next.
-    """
-    names, required = list(config.systems), min(2, len(config.tables))
-    here = {n: {block for block, system in figures if system == n} for n in names}
-
-    def met(first: str, second: str) -> int:
-        return len({table for table, _ in here[first] & here[second]})
-
-    while names:
-        alone = [n for n in names if any(met(n, m) < required for m in names)]
-        if not alone:
-            return names
-        names.remove(
-            min(alone, key=lambda n: (sum(met(n, m) >= required for m in names), len(here[n])))
-        )
-    return names
+    """Return the systems that ended in every cell in which any other one did; the others cannot be ranked."""
+    cells = cells_of(config, figures)
+    return [n for n in config.systems if cells and all((block, n) in figures for block in cells)]
 
 
 def _means(
     figures: Found, cells: list[Block], names: list[str], rng: np.random.Generator | None
 ) -> np.ndarray:
     """Return the means over the seeds of each cell, or over seeds drawn again; shape (draws, blocks, systems)."""
-    out = np.full((1 if rng is None else DRAWS, len(cells), len(names)), math.nan)
+    out = np.empty((1 if rng is None else DRAWS, len(cells), len(names)))
     for i, block in enumerate(cells):
         for j, name in enumerate(names):
-            if seeds := figures.get((block, name)):
-                drawn = [seeds] if rng is None else rng.choice(seeds, (DRAWS, len(seeds)))
-                out[:, i, j] = np.mean(drawn, axis=1)
+            seeds = figures[block, name]
+            drawn = [seeds] if rng is None else rng.choice(seeds, (DRAWS, len(seeds)))
+            out[:, i, j] = np.mean(drawn, axis=1)
     return out
-
-
-def complete(config: Config, figures: Found, systems: Iterable[str]) -> int:
-    """Return the number of blocks in which all systems have a figure."""
-    names = list(systems)
-    return sum(all((block, n) in figures for n in names) for block in blocks(config))
 
 
 def critical_difference(systems: int, number: int, alpha: float = 0.05) -> float:

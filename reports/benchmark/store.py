@@ -45,10 +45,10 @@ def was_tried(row: Mapping, epsilon: float) -> bool:
 
 
 def reason(row: Mapping, epsilon: float) -> str:
-    """Return why there is no table at an epsilon."""
-    if was_tried(row, epsilon):
-        return row["stopped"]
-    return f"not tried (not done at ε = {row['epsilon']:g})"
+    """Return why there is no table at an epsilon: "stopped" of the limit, "not tried", or an error."""
+    if not was_tried(row, epsilon):
+        return "not tried"
+    return "stopped" if row["stopped"].startswith(NOT_DONE) else row["stopped"]
 
 
 def row_of(config: Config, results: Mapping[str, dict], run: Run) -> dict | None:

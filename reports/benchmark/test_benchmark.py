@@ -21,7 +21,7 @@ import store
 import writing
 from config import Run
 from runner import Runner, Stopped
-from scipy.stats import friedmanchisquare, rankdata
+from scipy.stats import friedmanchisquare
 from tables import TABLES
 
 import tabsynth
@@ -148,21 +148,21 @@ def test_a_run_past_its_limit_stands_for_larger_epsilons_and_other_seeds():
     assert store.row_of(OURS, results, Run("adult", "mst", 8.0, 0)) is None  # a failure is no limit
 
 
-def test_mean_ranks_are_those_of_rankdata_where_nothing_is_missing():
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        table = rng.integers(5, size=(6, 4)).astype(float)
-        table[rng.random((6, 4)) < 0.2] = -math.inf  # stopped
-        expected_ranks = np.mean([rankdata(-row) for row in table], axis=0)
-        assert ranks.pairwise_ranks(table) == pytest.approx(expected_ranks)
-
-
-def test_mean_ranks_of_missing_runs_by_hand():
-    nan = math.nan
-    # a beats b in both; c met a once and was ahead, and b once and was behind.
-    table = np.array([[3.0, 1.0, nan], [2.0, 1.0, nan], [1.0, nan, 2.0], [nan, 5.0, 4.0]])
-    assert ranks.pairwise_ranks(table) == pytest.approx([2.0, 2.0, 2.0])
-    assert np.isnan(ranks.pairwise_ranks(np.array([[1.0, nan], [nan, 1.0]]))).all()
+def test_mean_ranks_by_hand():
+    cells = [("census", 1.0), ("census", 8.0), ("adult", 1.0)]
+    # a is ahead of b twice and behind once; c ties with b in the last cell.
+    table = {"margnet": (3.0, 2.0, 1.0), "mst": (1.0, 1.0, 4.0), "aim": (2.0, 0.0, 4.0)}
+    figures = {
+        (block, name): [value]
+        for name, row in table.items()
+        for block, value in zip(cells, row, strict=True)
+    }
+    result = ranks.mean_ranks(OURS, figures, table)
+    assert {name: rank.value for name, rank in result.items()} == pytest.approx(
+        {"margnet": 5 / 3, "mst": 6.5 / 3, "aim": 6.5 / 3}
+    )
+    # Every draw of tables has census only, adult only, or both.
+    assert (result["margnet"].low, result["margnet"].high) == (1.0, 3.0)
 
 
 def test_the_critical_difference_is_demsars():
@@ -180,9 +180,9 @@ def test_the_critical_difference_is_demsars():
     assert friedmanchisquare(x, y, z).pvalue < 0.05
 
 
-def test_only_systems_that_met_on_two_tables_are_ranked():
+def test_only_systems_that_ended_in_every_cell_are_ranked():
     results = {((t, 1.0), s): [0.5] for t in ("census", "adult") for s in ("margnet", "mst")}
-    results |= {(("census", e), "aim"): [0.5] for e in (1.0, 8.0)}
+    results |= {(("census", 1.0), "aim"): [0.5]}
     assert ranks.ranked_systems(OURS, results) == ["margnet", "mst"]
     results |= {(("adult", 1.0), "aim"): [0.4]}
     assert ranks.ranked_systems(OURS, results) == ["margnet", "mst", "aim"]
@@ -201,7 +201,11 @@ def test_losses_and_leaders_name_the_peer_that_is_ahead():
     assert findings.losses(OURS, rows) == [
         "- **tvd2**: census, 10 columns, ε = 1: MST 0.150, DP-WGAN 0.200."
     ]
-    assert "*MST* +0.050" in findings.leaders(OURS, rows)[2]
+    tvd2 = next(line for line in findings.leaders(OURS, rows) if line.startswith("| tvd2 |"))
+    assert tvd2.startswith("| tvd2 | *MST* +0.050 | – |")
+    assert findings.wins(OURS, rows) == (
+        "Of 1 combinations of table, ε and metric, the best mean is of MST in 1."
+    )
     assert findings.below_baseline(OURS, rows)[0].endswith("MargNet (independent columns: 0.250).")
     for fresh, so in ((0.1, "test rows: 0.100)."), (0.26, "test rows: 0.260, **worse, too**).")):
         rows["census-fresh"] = {"table": "census", "tvd2": fresh}
@@ -267,28 +271,24 @@ def test_a_cell_that_a_system_did_not_end_is_no_win_and_one_not_tried_is_not_cal
     rows[ended.key] = vars(ended) | {"tvd2": 0.3, "cpu_seconds": 20.0, "peak_mib": 300.0}
     rows[stopped.key] = vars(stopped) | {"stopped": store.NOT_DONE + "1,200 CPU s"}
     aim = next(line for line in findings.against(OURS, rows, "margnet") if line[:6] == "| AIM ")
-    assert aim == "| AIM | 1 of 1; +0.200 | – | – | – | 2.0 | 1 not done, 1 not tried |"
+    assert aim == "| AIM | 1 of 1; +0.200 | – | 2.0 | 1 stopped, 1 not tried |"
     margnet = findings.against(OURS, rows, "aim")[2]  # the other way round
-    assert (
-        margnet.endswith("| 0.5 | AIM: 1 not done, 1 not tried |") and "0 of 1; -0.200" in margnet
-    )
+    assert margnet.endswith("| 0.5 | AIM: 1 stopped, 1 not tried |") and "0 of 1; -0.200" in margnet
     assert findings.cells_without_table(OURS, rows, "aim", "mst") == ""  # of which nothing is known
-    texts = [line.split(" | ") for line in findings.leaders(OURS, rows)[2:]]
-    cells = {each[0]: each[1] for each in texts}
-    assert cells["| census, 10 columns, ε = 1"] == "2"
-    assert cells["| Adult, 14 columns, ε = 1"] == "1, 1 not done"
-    assert cells["| Adult, 14 columns, ε = 8"] == "1, 1 not tried"
-    lines = writing.rank_table(OURS, rows, {figure.key: {} for figure in ranks.FIGURES})
-    (aim,) = (line for line in lines if line.startswith("| AIM |"))
-    assert aim.endswith("| – | 1, 1 not done, 1 not tried |")
-    texts = writing.of_table(OURS, rows, "adult")
-    assert any(line.startswith("| AIM | 1 | not done in 1,200 CPU s |") for line in texts)
-    assert any(line.startswith("| AIM | 8 | not tried (not done at ε = 1) |") for line in texts)
+    counts = findings.leaders(OURS, rows)[2]
+    assert counts.startswith("| systems that ended | 2 | 0 | 1, 1 stopped | 1, 1 not tried |")
+    texts = writing.of_figure(OURS, rows, findings.BY["tvd2"])
+    (aim,) = (line for line in texts if line.startswith("| AIM |"))
+    assert aim.startswith("| AIM | 0.300 | not run yet | stopped | not tried |")
+    (aim,) = (line for line in writing.cpu_table(OURS, rows) if line.startswith("| AIM |"))
+    assert aim.startswith("| AIM | 20 | not run yet | stopped | not tried |")
+    assert aim.endswith("| 300 |")
     second = Run("adult", "aim", 8.0, 2)  # it was tried after all, with one seed
     rows[second.key] = vars(second) | {"stopped": store.NOT_DONE + "2,000 CPU s"}
-    assert findings.cells_without_table(OURS, rows, "aim") == "2 not done"
+    assert findings.cells_without_table(OURS, rows, "aim") == "2 stopped"
+    texts = writing.of_figure(OURS, rows, findings.BY["tvd2"])
     assert any(
-        "| AIM | 8 | not done in 2,000 CPU s |" in x for x in writing.of_table(OURS, rows, "adult")
+        line.startswith("| AIM | 0.300 | not run yet | stopped | stopped |") for line in texts
     )
 
 
@@ -323,10 +323,7 @@ def test_a_run_that_was_stopped_is_in_no_rank():
     figures = ranks.values(OURS, rows, findings.BY["tvd2"])
     assert (("hospital", 1.0), "aim") not in figures and (("hospital", 8.0), "aim") not in figures
     result = ranks.mean_ranks(OURS, figures, ranks.ranked_systems(OURS, figures))
-    assert {name: rank.value for name, rank in result.items()} == {"margnet": 1, "aim": 2, "mst": 3}
-    cells = writing.rank_table(OURS, rows, {figure.key: result for figure in ranks.FIGURES})
-    (aim,) = (line for line in cells if line.startswith("| AIM |"))
-    assert aim.endswith("| 2, 1 not done, 1 not tried |")
+    assert {name: rank.value for name, rank in result.items()} == {"margnet": 1, "mst": 2}
 
 
 def test_a_run_that_a_shorter_limit_stopped_is_still_to_be_made():
@@ -334,13 +331,13 @@ def test_a_run_that_a_shorter_limit_stopped_is_still_to_be_made():
     rows = {run.key: vars(run) | {"stopped": "not done in 600 CPU s"}}
     assert store.row_of(OURS, rows, run) is store.row_of(OURS, rows, larger) is None
     assert {run, larger} <= set(store.missing_runs(OURS, rows))
-    assert writing.missing(OURS, rows)[0].startswith("Of 180 runs 0 ended, 0 were stopped, 0 more")
+    assert writing.missing(OURS, rows)[0].startswith("Of 180 runs 0 ended and 0 were stopped.")
     rows[run.key] = vars(run) | {"stopped": "not done in 900 CPU s"}
     assert store.row_of(OURS, rows, larger) is rows[run.key]
     rows[run.key] = vars(run) | {"tvd2": 0.1, "cpu_seconds": 1671.4}  # it ended under a longer one
     assert store.row_of(OURS, rows, run) is rows[run.key]
-    assert findings.not_done(OURS, rows) == [
-        "- AIM, Adult, 14 columns, ε = 1, seed 0: ended after 1,671 CPU s, when the limit was longer; it is kept."
+    assert findings.past_limit(OURS, rows) == [
+        "- AIM, Adult, 14 columns: 1, the longest with 1,671 CPU seconds."
     ]
 
 

@@ -11,12 +11,14 @@ import numpy as np
 import pictures
 import store
 from config import Config, Run
-from harness import UNNAMED, mean_sd
+from harness import UNNAMED
 from ranks import (
     FIGURES,
-    Rank,
+    SHOWN,
+    Block,
+    Figure,
     blocks,
-    complete,
+    cells_of,
     mean_ranks,
     ranked_systems,
     runs_of,
@@ -38,14 +40,13 @@ def write(config: Config) -> None:
         figures = values(config, results, figure)
         systems = ranked_systems(config, figures)
         ranks[figure.key] = mean_ranks(config, figures, systems)
-        cells[figure.key] = complete(config, figures, systems)
+        cells[figure.key] = len(cells_of(config, figures))
     pictures.draw_ranks(config, ranks, cells, folder / "ranks.png")
     pictures.draw_cost(config, results, folder / "cost.png")
     first = next(iter(config.systems))
     parts = {
         "MISSING": missing(config, results),
-        "SUMMARY": summary(config, results, ranks, first),
-        "RANKS": rank_table(config, results, ranks),
+        "WINS": [findings.wins(config, results)],
         "LEADERS": findings.leaders(config, results),
         "LOSSES": findings.losses(config, results),
         "BASELINE": findings.below_baseline(config, results),
@@ -55,12 +56,15 @@ def write(config: Config) -> None:
         "PEERS": peers(config),
         "RELEASE": [release_line(config, results)],
         "FIRST": [config.systems[first].title],
-        "NOTDONE": findings.not_done(config, results),
+        "PAST_LIMIT": findings.past_limit(config, results),
         "DISCLOSURE": disclosure.by_system(config, results),
         "LACKING": missing_figures(config, results),
         "TABLES": [
-            line for table in config.tables for line in (*of_table(config, results, table), "")
+            line
+            for key in SHOWN[1:]
+            for line in (*of_figure(config, results, findings.BY[key]), "")
         ],
+        "CPU": cpu_table(config, results),
     }
     page = harness.fill(TEMPLATE, {name: "\n".join(lines) for name, lines in parts.items()})
     write_text(folder / "README.md", page, overwrite=True)
@@ -73,8 +77,8 @@ def missing(config: Config, results: Mapping[str, dict]) -> list[str]:
     measured = [run for run in runs if run.key in results and run not in absent]
     ended = [run for run in measured if "stopped" not in results[run.key]]
     text = (
-        f"Of {len(runs)} runs {len(ended)} ended, {len(measured) - len(ended)} were stopped,"
-        f" {len(runs) - len(measured) - len(absent)} more were not tried for that."
+        f"Of {len(runs)} runs {len(ended)} ended and {len(measured) - len(ended)} were stopped."
+        f" For that reason {len(runs) - len(measured) - len(absent)} more were not tried."
     )
     if not absent:
         return [text]
@@ -114,7 +118,7 @@ def release_line(config: Config, results: Mapping[str, dict]) -> str:
         f"{release}: {', '.join(f'{name} {n}' for name, n in systems.items())}"
         for release, systems in sorted(counts.items())
     ]
-    return f"- Runs of tabsynth were measured on release {'; on release '.join(parts)}."
+    return f"Runs of tabsynth were measured on release {'; on release '.join(parts)}."
 
 
 def missing_figures(config: Config, results: Mapping[str, dict]) -> list[str]:
@@ -150,114 +154,64 @@ def missing_figures(config: Config, results: Mapping[str, dict]) -> list[str]:
         "",
         *lines,
         "",
-        "They count as made, so that `make bench` leaves them as they are. `python"
-        " reports/benchmark/run.py --only KEY --again` fits and scores such a run afresh and replaces its"
-        f" row, KEY being that of the row (`{key}`; every run whose key contains it is made again), then"
-        " `--write` writes this page.",
+        "`python reports/benchmark/run.py --only KEY --again` measures such a run again. KEY is the key of"
+        f" its row, such as `{key}`.",
     ]
 
 
-def summary(
-    config: Config, results: Mapping[str, dict], ranks: Mapping[str, Mapping[str, Rank]], first: str
-) -> list[str]:
-    """Return which system is first by mean rank, how often, and the share of the private rows' figure that it keeps."""
-    lines = []
-    for figure in FIGURES:
-        by_cell = {
-            block: findings.places(config, results, block, figure) for block in blocks(config)
-        }
-        won = [p[0].system for p in by_cell.values() if len(p) > 1]
-        if not won:
+def head_of_cells(config: Config, title: str) -> list[str]:
+    """Return the head of a table with a column for each cell."""
+    cells = [findings.cell_name(config, block) for block in blocks(config)]
+    return [f"| {title} | " + " | ".join(cells) + " |", "|" + "---|" * (len(cells) + 1)]
+
+
+def of_figure(config: Config, results: Mapping[str, dict], figure: Figure) -> list[str]:
+    """Return the means of a figure over seeds, of references and systems in every cell, and their largest deviation."""
+    lines, deviations = head_of_cells(config, figure.title), [0.0]
+    for name, title in store.REFERENCES.items():
+        rows = [results.get(f"{table}-{name}", {}) for table, _ in blocks(config)]
+        if (name == "fresh" and figure.key in NOT_OF_FRESH) or (name == "real" and figure.sign < 0):
             continue
-        counts = sorted(((won.count(n), n) for n in set(won)), reverse=True)
-        each = ", ".join(f"{config.systems[n].title} {c}" for c, n in counts)
-        best = min(ranks[figure.key].items(), key=lambda item: item[1].value, default=None)
-        text = f"- **{figure.title}**, {len(won)} cells won: {each}."
-        if best:
-            rank = best[1]
-            text += (
-                f" Best mean rank of {len(ranks[figure.key])}: {config.systems[best[0]].title},"
-                f" {rank.value:.1f} ({rank.low:.1f} to {rank.high:.1f})."
-            )
-        lines.append(text)
-    return [*lines, *retained_f1(config, results, first)]
-
-
-def retained_f1(config: Config, results: Mapping[str, dict], first: str) -> list[str]:
-    """Return the share of the private rows' weighted F1 that the systems keep."""
-    lines = []
-    figure = findings.BY["dwpre_weighted_mean"]
-    for epsilon in sorted(config.epsilons):
-        each = []
-        for name, system in config.systems.items():
-            ratios = []
-            for table in config.tables:
-                real = results.get(f"{table}-real", {}).get(figure.key)
-                here = findings.places(config, results, (table, epsilon), figure)
-                ratios += [p.value / real for p in here if p.system == name and real]
-            if len(ratios) == len(config.tables):
-                each.append(f"{system.title} {100 * min(ratios):.0f}–{100 * max(ratios):.0f}%")
-        if each:
-            lines.append(
-                f"- **Of the private rows' weighted F1** is kept at ε = {epsilon:g}, over the tables: "
-                + ", ".join(each)
-                + "."
-            )
-    return lines
-
-
-def rank_table(
-    config: Config, results: Mapping[str, dict], ranks: Mapping[str, Mapping[str, Rank]]
-) -> list[str]:
-    """Return the table of mean ranks, with the cells that ended."""
-    lines = ["| system | " + " | ".join(f.title for f in FIGURES) + " | cells that ended |"]
-    lines.append("|" + "---|" * (len(FIGURES) + 2))
+        cells = [
+            findings.format_figure(row[figure.key], figure) if figure.key in row else "–"
+            for row in rows
+        ]
+        lines.append(f"| *{title}* | " + " | ".join(cells) + " |")
     for name, system in config.systems.items():
         cells = []
-        for figure in FIGURES:
-            rank = ranks[figure.key].get(name)
-            cells.append(f"{rank.value:.1f} ({rank.low:.1f} to {rank.high:.1f})" if rank else "–")
-        runs = [rows for b in blocks(config) if (rows := runs_of(config, results, b, name))]
-        ended = sum("stopped" not in rows[0] for rows in runs)
-        cells.append(
-            ", ".join(
-                filter(None, [str(ended), findings.cells_without_table(config, results, name)])
-            )
-        )
+        for block in blocks(config):
+            numbers, text = measured(config, results, block, name, figure.key)
+            cells.append(text or findings.format_figure(float(np.mean(numbers)), figure))
+            if len(numbers) > 1:
+                deviations.append(float(np.std(numbers, ddof=1)))
         lines.append(f"| {system.title} | " + " | ".join(cells) + " |")
+    largest = findings.format_figure(max(deviations), figure)
+    return [*lines, "", f"The standard deviation over seeds is at most {largest}."]
+
+
+def cpu_table(config: Config, results: Mapping[str, dict]) -> list[str]:
+    """Return the mean CPU seconds of fits in every cell, and the largest peak memory of each system."""
+    lines = head_of_cells(config, "CPU seconds")
+    lines = [lines[0] + " MiB |", lines[1] + "---|"]
+    for name, system in config.systems.items():
+        cells, peaks = [], []
+        for block in blocks(config):
+            numbers, text = measured(config, results, block, name, "cpu_seconds")
+            cells.append(text or f"{np.mean(numbers):,.0f}")
+            peaks += measured(config, results, block, name, "peak_mib")[0]
+        peak = f"{max(peaks):,.0f}" if peaks else "–"
+        lines.append(f"| {system.title} | " + " | ".join([*cells, peak]) + " |")
     return lines
 
 
-def of_table(config: Config, results: Mapping[str, dict], table: str) -> list[str]:
-    """Return every figure of one data table: mean ± standard deviation over seeds."""
-    titles = " | ".join(f.title for f in FIGURES)
-    lines = [f"| {config.tables[table].title} | ε | {titles} | CPU s | MiB | seeds |"]
-    lines.append("|" + "---|" * (len(FIGURES) + 5))
-    for name, title in store.REFERENCES.items():
-        if row := results.get(f"{table}-{name}"):
-            lines.append(line(title, None, [row], fresh=name == "fresh"))
-    for epsilon in sorted(config.epsilons):
-        for name, system in config.systems.items():
-            rows = runs_of(config, results, (table, epsilon), name)
-            lines.append(line(system.title, epsilon, rows))
-    return lines
-
-
-def line(title: str, epsilon: float | None, rows: list[dict], *, fresh: bool = False) -> str:
-    """Return the line of a system, or of a reference, in the table of all figures."""
-    head = f"| {title} | " + ("–" if epsilon is None else f"{epsilon:g}")
-    wide = len(FIGURES) + 2
+def measured(
+    config: Config, results: Mapping[str, dict], block: Block, system: str, key: str
+) -> tuple[list[float], str]:
+    """Return the values of a key over the seeds of a cell, or no value and why there is none."""
+    rows = runs_of(config, results, block, system)
     if not rows:
-        return f"{head} | not run yet |" + " |" * wide
-    if epsilon is not None and "stopped" in rows[0]:
-        return f"{head} | {store.reason(rows[0], epsilon)} |" + " |" * wide
-    cells = [
-        "–"
-        if fresh and f.key in NOT_OF_FRESH
-        else mean_sd([r[f.key] for r in rows if f.key in r], f.digits)
-        for f in FIGURES
-    ]
-    timed = [r for r in rows if "cpu_seconds" in r]
-    cells.append(f"{np.mean([r['cpu_seconds'] for r in timed]):.0f}" if timed else "–")
-    cells.append(f"{max(r['peak_mib'] for r in timed):.0f}" if timed else "–")
-    return f"{head} | " + " | ".join([*cells, str(len(rows))]) + " |"
+        return [], "not run yet"
+    if "stopped" in rows[0]:
+        return [], store.reason(rows[0], block[1])
+    numbers = [row[key] for row in rows if key in row]
+    return numbers, "" if numbers else "–"
