@@ -150,25 +150,25 @@ def page(rows: Rows) -> str:
         factors = sorted(r["noise_factor_renyi"] for r in planned if r["epsilon"] == epsilon)
         lines.append(
             f"At ε = {epsilon:g} the Rényi filter needs {factors[0]:.2f} to {factors[-1]:.2f} times the noise,"
-            f" {factors[len(factors) // 2]:.2f} in the median project."
+            f" {factors[len(factors) // 2]:.2f} in the median of {len(factors)} projects."
         )
-    head = ["project", "ε", "accountant of fixed lists", "noise, Rényi filter"]
-    cells = [
-        [
-            r["project"],
-            f"{r['epsilon']:g}",
-            r["accountant"],
-            f"{r['noise_factor_renyi']:.3f}",
-            f"{r['epsilon_of_what_renyi_admits']:.3f}",
-            "–" if r["noise_factor_gaussian"] is None else f"{r['noise_factor_gaussian']:.3f}",
+    head, cells = ["project", "accountant of fixed lists"], []
+    for epsilon in BUDGETS:
+        head += [f"noise, ε = {epsilon:g}", f"ε of what is admitted, of {epsilon:g}"]
+    for name in PROJECTS:
+        each = [rows[key] for e in BUDGETS if (key := f"{name}, ε = {e:g}") in rows]
+        figures = [
+            f"{r[what]:.3f}"
+            for r in each
+            for what in ("noise_factor_renyi", "epsilon_of_what_renyi_admits")
         ]
-        for r in planned
-    ]
+        cells.append([name, each[0]["accountant"], *figures] if each else [name])
+    exact = [r["noise_factor_gaussian"] for r in planned if r["noise_factor_gaussian"] is not None]
     parts = {
         "RESULT": textwrap.fill(
-            " ".join(lines) + " The Gaussian filter needs none: its factor is 1.", 118
+            " ".join(lines) + f" The Gaussian filter needs {max(exact):.2f} times the noise.", 118
         ),
-        "TABLE": table([*head, "ε of what it admits", "noise, Gaussian filter"], cells),
+        "TABLE": table(head, cells),
         "RELEASE": releases(planned),
     }
     return fill(HERE / "template.md", parts)
