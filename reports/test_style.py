@@ -31,7 +31,7 @@ def test_small_text_is_refused_and_nothing_is_saved(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-@pytest.mark.parametrize("report", ["bias", "census", "digits", "gans"])
+@pytest.mark.parametrize("report", ["bias", "census", "digits", "gans", "pate"])
 def test_a_report_shows_the_pictures_that_its_program_draws(report: str, tmp_path: Path) -> None:
     folder = Path(style.__file__).parent / report
     runpy.run_path(str(folder / "pictures.py"))["main"](tmp_path)
