@@ -23,9 +23,9 @@ DRAFT = (
 DIFFERENT = "schema: numbers of different values"  # which some drafts charge besides
 
 
-def critic_steps(items: Iterable[Mapping[str, Any]]) -> int:
-    """Return the steps of the critic among mechanisms as plans and certificates list them."""
-    return sum(item["count"] for item in items if item["purpose"] == CRITIC)
+def critic_steps(items: Iterable[Mapping[str, Any]], purpose: str = CRITIC) -> int:
+    """Return the steps of the critic, or the votes, among mechanisms as plans and certificates list them."""
+    return sum(item["count"] for item in items if item["purpose"] == purpose)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -389,7 +389,9 @@ def arguments_of(
             )
     config = _dataclass(hints.get("config"))
     defaults = {} if config is None else vars(config())
-    parameters = names - {"config", *OPTIONS}
+    # What a group of settings is called too, a critic in Python, cannot be typed.
+    parts = {name for name, value in defaults.items() if is_dataclass(value)}
+    parameters = names - {"config", *OPTIONS} - parts
     arguments: dict[str, Any] = dict(options)
     configured: dict[str, Any] = {}
     for name, value in settings.items():
@@ -398,8 +400,7 @@ def arguments_of(
         elif name in defaults:
             configured[name] = value
         else:
-            groups = {n for n in parameters if _dataclass(hints[n]) is not None}
-            groups |= {n for n, value in defaults.items() if is_dataclass(value)}
+            groups = parts | {n for n in parameters if _dataclass(hints[n]) is not None}
             single = sorted((parameters | set(defaults)) - groups)
             dotted = ", ".join(f"{group}.NAME" for group in sorted(groups))
             also = f", and groups of settings: {dotted}" * bool(groups)

@@ -66,7 +66,7 @@ from tabsynth.synthesizers.method import (
 from tabsynth.synthesizers.plan import Plan, complete_plan, steps_in_time
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.frames import TableKind, to_pandas
-from tabsynth.training.checkpoint import INDEX, Checkpoint, LostRelease, read_index
+from tabsynth.training.checkpoint import INDEX, Checkpoint, LostRelease, check_same, read_index
 from tabsynth.training.loop import INTERRUPTED, Progress, TrainingMonitor
 
 MAX_EPSILON = 10_000.0  # past it "private" is an empty word
@@ -209,7 +209,9 @@ class FitSession:
         """Return the privacy cost of a fit, before a private row is read."""
         self._make_method()
         if self.path is not None and (self.path / INDEX).exists():
-            self.steps = critic_steps(read_index(self.path / INDEX)["plan"] or ())
+            index, ours = read_index(self.path / INDEX), self._binding()
+            check_same(self.path, {k: v for k, v in index["fit"].items() if k in ours}, ours)
+            self.steps = critic_steps(index["plan"] or ())
         self._plan(self._ledger_after(self._earlier_spends()))
         return self._complete_plan(estimate_time)
 

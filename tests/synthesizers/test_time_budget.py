@@ -1,6 +1,7 @@
 """The number of private steps that follows from a time budget, the noise that is planned for it, and what a fit says of both."""
 
 import math
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,18 @@ from unittest import mock
 
 import pytest
 import torch
-from fitted_tables import coder, dpgan, frame, small, small_dpgan, stop_at, wgan
+from fitted_tables import (
+    SCHEMA,
+    coder,
+    dpgan,
+    frame,
+    small,
+    small_acgan,
+    small_dpgan,
+    small_pate,
+    stop_at,
+    wgan,
+)
 from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
@@ -276,3 +288,33 @@ def test_presets_that_are_worse_than_independent_columns_say_so() -> None:
         words = "worse than independent columns"
         assert words in str(worse.plan(estimate_time=False))
         assert words not in str(better.plan(estimate_time=False))
+
+
+def test_votes_that_a_limit_left_are_counted_too() -> None:
+    """No time budget is advised: the number of votes does not follow from one."""
+    for model in (small_pate(time_limit=1e-9), small_acgan(time_limit=1e-9)):
+        planned = {spend.purpose: spend.count for spend in model.plan().spends}["votes"]
+        with pytest.warns(ConvergenceWarning) as caught:
+            model.fit(frame())
+        (said,) = [str(w.message) for w in caught if w.category is ConvergenceWarning]
+        assert f" of {planned:,} votes were taken, and the noise was planned for all" in said
+        assert "time_budget" not in said
+
+
+def test_a_plan_on_a_checkpoint_of_another_fit_is_refused(tmp_path) -> None:
+    """Its steps were planned for another budget."""
+    small(time_limit=1e-9).fit(frame(), checkpoint=tmp_path / "c")
+    assert small(time_limit=1e-9).plan(checkpoint=tmp_path / "c").spends
+    with pytest.raises(InputError, match=r"epsilon is 3\.0 there and 4\.0 here"):
+        small(epsilon=4.0, time_limit=1e-9).plan(checkpoint=tmp_path / "c")
+
+
+def test_batches_that_no_memory_holds_are_refused_before_a_trial() -> None:
+    config = wgan(step__sampling_rate=1.0)
+    for model in (small(config=config, rows=10**9), timed(rows=10**9)):
+        message = r"Batches of 1,000,000,000 rows .*sampling_rate to at most (\S+),"
+        with pytest.raises(InputError, match=message) as error:
+            model.plan()
+    most = float(re.search(message, str(error.value))[1])
+    config = wgan(step__sampling_rate=most)
+    small(config=config, rows=10**9, autoencoder=None).make_method(SCHEMA).check()

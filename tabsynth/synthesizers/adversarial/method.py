@@ -17,7 +17,17 @@ from tabsynth._validate import one_of, positive, quote
 from tabsynth.encoding.rows import PrivateRows, Rows, codes_of, store_records, weights_of
 from tabsynth.encoding.table import Layout, TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.methods import AUTOENCODER, COUNT, JOINT, ONE_WAY, SCORES, TOTAL, critic_steps
+from tabsynth.methods import (
+    AUTOENCODER,
+    COUNT,
+    CRITIC,
+    JOINT,
+    ONE_WAY,
+    SCORES,
+    TOTAL,
+    VOTES,
+    critic_steps,
+)
 from tabsynth.privacy.accounting.accountants import Spend, gaussian_mu
 from tabsynth.privacy.accounting.calibration import calibrate, matching_noise
 from tabsynth.privacy.accounting.mechanisms import (
@@ -92,6 +102,7 @@ FORMER_VALUES = {
     "grouping": "clusters",
     "variant": "advanced-clusters",
 }
+MOST_NUMBERS = 2**33  # codes of a batch, 32 GB
 PARTS = {SCORES: 0.3, JOINT: 0.7}  # of the share of the counts that an autoencoder learns from
 TREE_ROWS = 20_000  # the most that an autoencoder learns from
 PUBLIC_TABLE = "rows of the public table"  # in a certificate, which states their provenance
@@ -230,14 +241,18 @@ class NetworksModel(FittedModel[TableEncoder]):
     def stopped_text(self, command: str) -> str:
         """Return why the fit ended early, and how many of the steps that the noise was planned for it took."""
         text, plan = super().stopped_text(command), self.facts.get("plan", {})
-        planned = critic_steps(plan.get("fit", ()))
+        purpose, steps = CRITIC, "steps of the critic"
+        if not critic_steps(plan.get("fit", ())):
+            purpose, steps = VOTES, "votes"
+        planned = critic_steps(plan.get("fit", ()), purpose)
         if not text or not planned:
             return text
-        taken = critic_steps(self.ledger.to_list()) - critic_steps(plan["before"])
-        said = f"{text} {taken:,} of {planned:,} steps of the critic were taken"
+        taken = critic_steps(self.ledger.to_list(), purpose) - critic_steps(plan["before"], purpose)
+        said = f"{text} {taken:,} of {planned:,} {steps} were taken"
         if math.isinf(self.ledger.spent):
             return f"{said}."
-        advice = "; time_budget= plans the steps" * ("time_budget" not in self.facts["settings"])
+        planner = purpose == CRITIC and "time_budget" not in self.facts["settings"]
+        advice = "; time_budget= plans the steps" * planner
         return f"{said}, and the noise was planned for all of them{advice}."
 
     def sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
@@ -317,6 +332,16 @@ class NetworksMethod(TableMethod):
         if max_rows > MOST_ROWS:
             raise InputError(
                 f"Private steps take max_rows_per_unit of at most {MOST_ROWS}, got {max_rows:,}; lower it, or fit margnet."
+            )
+        coder = [] if self._private_autoencoder is None else [self.autoencoder.step]
+        rate = max(step.sampling_rate for step in [*self.learning.private_steps(), *coder])
+        width = self.encoder.layout.width
+        if rate * (self.rows or 0) * width > MOST_NUMBERS:
+            most = MOST_NUMBERS / (self.rows or 1) / width
+            floor = 10 ** math.floor(math.log10(most))
+            raise InputError(
+                f"Batches of {rate * (self.rows or 0):,.0f} rows with {width:,} codes each are too large for private steps;"
+                f" lower step.sampling_rate to at most {floor:g}, or fit margnet."
             )
 
     @property
