@@ -4,18 +4,26 @@
 
     with style.plot(path, height=3, columns=2, title="BAM lowers the bias") as (figure, axes):
         axes[0, 0].plot(steps, bias, color=style.COLOURS[0])
+
+``python reports/style.py`` draws the pictures of all ``figures.py``, and ``python reports/style.py bias`` those of one
+report. Such a program has a function of a path for each picture, named as the picture is, in ``PICTURES``.
 """
 
-from collections.abc import Iterator
+import json
+import runpy
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+REPORTS = Path(__file__).resolve().parent
 WIDTH = 7.0  # inches: a page shows pictures at its full width, so that a point of a picture is one of the page
 SMALLEST = 9  # points
 # Six colours of Okabe & Ito 2008, which people who do not see all colours can tell apart.
@@ -64,3 +72,26 @@ def plot(
         if small := [t.get_text() for t in texts if t.get_fontsize() < SMALLEST]:
             raise ValueError(f"texts below {SMALLEST} points: {', '.join(small)}")
         figure.savefig(path, dpi=150, metadata={"Software": None})
+
+
+def curve(axis: Axes, x: Sequence[float], values: Any, **options: Any) -> None:
+    """Draw the means of values (x, seeds), with their standard deviations as bars."""
+    errors = np.std(values, axis=1, ddof=1)
+    axis.errorbar(x, np.mean(values, axis=1), errors, fmt="-o", ms=5, capsize=3, **options)
+
+
+def load(report: str) -> Any:
+    """Return the rows of a report."""
+    return json.loads((REPORTS / report / "results.json").read_text("utf-8"))
+
+
+def draw(program: Path, folder: Path) -> None:
+    """Draw the pictures of a program into a folder."""
+    for picture in runpy.run_path(str(program))["PICTURES"]:
+        picture(folder / f"{picture.__name__}.png")
+
+
+if __name__ == "__main__":
+    for program in sorted(REPORTS.glob("*/figures.py")):
+        if sys.argv[1:] in ([], [program.parent.name]):
+            draw(program, program.parent)

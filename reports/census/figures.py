@@ -1,17 +1,11 @@
-"""Draw the pictures of this report from its rows: ``python reports/census/pictures.py``."""
+"""The pictures of this report: ``python reports/style.py census`` draws them."""
 
-import json
-import sys
 from pathlib import Path
 
 import numpy as np
+import style
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-
-import style  # noqa: E402
-
-RESULTS = json.loads((HERE / "results.json").read_text("utf-8"))
+RESULTS = style.load("census")
 REFERENCE = RESULTS["reference"]
 PUBLISHED = {"1": 0.59, "8": 0.62, "20": 0.60, "inf": 0.69}  # by the document
 PRESETS = {"default": style.COLOURS[0], "source": style.COLOURS[1]}
@@ -33,9 +27,7 @@ def f1(path: Path) -> None:
                 [run["yardstick"]["dwpre_weighted_mean"] / real for run in runs(preset, epsilon)]
                 for epsilon in PUBLISHED
             ]
-            errors = np.std(shares, axis=1, ddof=1)
-            options = {"color": colour, "fmt": "-o", "ms": 5, "capsize": 3, "label": preset}
-            axis.errorbar(at, np.mean(shares, axis=1), errors, **options)
+            style.curve(axis, at, shares, color=colour, label=preset)
         options = {"color": style.COLOURS[2], "marker": "s", "ms": 5, "ls": ""}
         axis.plot(at, list(PUBLISHED.values()), **options, label="published by the document")
         level = REFERENCE["shuffled"]["dwpre_weighted_mean"] / real
@@ -97,11 +89,4 @@ def marginals(path: Path) -> None:
         figure.legend(*axes[0, 0].get_legend_handles_labels(), ncols=3, loc="outside lower center")
 
 
-def main(folder: Path = HERE) -> None:
-    """Draw all pictures."""
-    for draw in (f1, disclosure, marginals):
-        draw(folder / f"{draw.__name__}.png")
-
-
-if __name__ == "__main__":
-    main()
+PICTURES = (f1, disclosure, marginals)

@@ -1,17 +1,10 @@
-"""Draw the picture of this report from the rows of the benchmark: ``python reports/pate/pictures.py``."""
+"""The pictures of this report: ``python reports/style.py pate`` draws them."""
 
-import json
-import sys
 from pathlib import Path
 
-import numpy as np
+import style
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-
-import style  # noqa: E402
-
-ROWS = json.loads((HERE.parent / "benchmark" / "results.json").read_text("utf-8"))
+ROWS = style.load("benchmark")
 TABLES = {"adult": "Adult: income", "hospital": "hospital: readmission"}
 SYSTEMS = {
     "pate-gan": "PATE-GAN",
@@ -35,9 +28,7 @@ def auroc(path: Path) -> None:
                     ]
                     for epsilon in EPSILONS
                 ]
-                errors = np.std(values, axis=1, ddof=1)
-                options = {"color": colour, "fmt": "-o", "ms": 5, "capsize": 3, "label": label}
-                axis.errorbar(range(3), np.mean(values, axis=1), errors, **options)
+                style.curve(axis, range(3), values, color=colour, label=label)
             real = ROWS[f"{table}-real"]["tstr_auroc"]
             axis.axhline(real, color=style.REAL, lw=1.2, label="real rows")
             axis.axhline(0.5, color=style.BASELINE, ls="--", lw=1.2, label="random guess")
@@ -47,10 +38,4 @@ def auroc(path: Path) -> None:
         figure.legend(*axes[0, 0].get_legend_handles_labels(), ncols=3, loc="outside lower center")
 
 
-def main(folder: Path = HERE) -> None:
-    """Draw all pictures."""
-    auroc(folder / "auroc.png")
-
-
-if __name__ == "__main__":
-    main()
+PICTURES = (auroc,)

@@ -1,17 +1,11 @@
-"""Draw the pictures of this report from its rows: ``python reports/digits/pictures.py``."""
+"""The pictures of this report: ``python reports/style.py digits`` draws them."""
 
-import json
-import sys
 from pathlib import Path
 
 import numpy as np
+import style
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-
-import style  # noqa: E402
-
-RESULTS = json.loads((HERE / "results.json").read_text("utf-8"))
+RESULTS = style.load("digits")
 SYSTEMS = {
     "GAN, not private": "free",
     "MargNet, ε = 10": "margnet eps 10",
@@ -64,11 +58,4 @@ def document(path: Path) -> None:
     draw(path, "The document's training with noise leaves no digit", images, {})
 
 
-def main(folder: Path = HERE) -> None:
-    """Draw all pictures."""
-    for draw_one in (digits, document):
-        draw_one(folder / f"{draw_one.__name__}.png")
-
-
-if __name__ == "__main__":
-    main()
+PICTURES = (digits, document)

@@ -1,17 +1,11 @@
-"""Draw the pictures of this report from its rows: ``python reports/bias/pictures.py``."""
+"""The pictures of this report: ``python reports/style.py bias`` draws them."""
 
-import json
-import sys
 from pathlib import Path
 
 import numpy as np
+import style
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-
-import style  # noqa: E402
-
-ROWS = json.loads((HERE / "results.json").read_text("utf-8"))
+ROWS = style.load("bias")
 RULES = {"dp-sgd": "DP-SGD", "dp-sat": "DP-SAT", "bam": "BAM"}
 COLOURS = dict(zip(RULES, style.COLOURS, strict=False))
 SIZES = (64, 128, 256, 512, 1024, 2048)
@@ -87,20 +81,11 @@ def batch(path: Path) -> None:
             ]
             named = {"own training": own, "same weights": fixed}
             for colour, (name, values) in zip(style.COLOURS, named.items(), strict=False):
-                errors = np.std(values, axis=1, ddof=1)
-                options = {"color": colour, "fmt": "-o", "ms": 4, "capsize": 2}
-                axis.errorbar(SIZES, np.mean(values, axis=1), errors, **options, label=name)
+                style.curve(axis, SIZES, values, color=colour, label=name)
             axis.set(xlabel="rows in a batch", ylabel=label, xscale="log", ylim=(0, None))
             axis.set_xticks(SIZES, map(str, SIZES))
             axis.minorticks_off()
         axes[0, 0].legend()
 
 
-def main(folder: Path = HERE) -> None:
-    """Draw all pictures."""
-    for draw in (training, radius, batch):
-        draw(folder / f"{draw.__name__}.png")
-
-
-if __name__ == "__main__":
-    main()
+PICTURES = (training, radius, batch)

@@ -1,29 +1,18 @@
-"""Draw the picture of this report from its rows and those of census and benchmark: ``python reports/gans/pictures.py``."""
+"""The pictures of this report: ``python reports/style.py gans`` draws them."""
 
-import json
-import sys
 from pathlib import Path
 
 import numpy as np
-
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-
-import style  # noqa: E402
+import style
 
 FIGURES = {"tvd2": "mean distance of pairs (0 is best)", "dwpre_weighted_mean": "weighted F1"}
 
 
-def load(report: str) -> dict:
-    """Return the rows of a report."""
-    return json.loads((HERE.parent / report / "results.json").read_text("utf-8"))
-
-
 def systems(path: Path) -> None:
     """Draw both figures of each system at two ε, between independent columns and real rows."""
-    census, gans = load("census"), load("gans")
+    census, gans = style.load("census"), style.load("gans")
     found = {
-        "MargNet": (load("benchmark"), "census-margnet"),
+        "MargNet": (style.load("benchmark"), "census-margnet"),
         "DP-WGAN": (census["runs"], "default"),
         "DP-GAN advanced": (gans, "dp-gan-advanced"),
         "DP-GAN basic": (gans, "dp-gan-basic"),
@@ -49,10 +38,4 @@ def systems(path: Path) -> None:
         figure.legend(*axes[0, 0].get_legend_handles_labels(), ncols=4, loc="outside lower center")
 
 
-def main(folder: Path = HERE) -> None:
-    """Draw all pictures."""
-    systems(folder / "systems.png")
-
-
-if __name__ == "__main__":
-    main()
+PICTURES = (systems,)
