@@ -1,21 +1,22 @@
 """The page of the results."""
 
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from harness import Row, Rows, fill, releases, table
 
-SETTINGS = ("census-1", "census-8", "hospital-1", "hospital-8")
+NAMES, EPSILONS = ("census", "hospital"), ("1", "8")
 SUPPORTING = 30  # fits that support a statistic, from which its own coverage is stated
 HEAD = (
-    *("table", "ε", "fits", "statistics", "intervals", "supported", "coverage"),
-    *("±", "lowest", "width", "control", "naive"),
+    *("table", "statistics", "supported, ε = 1", "coverage, ε = 1", "naive, ε = 1"),
+    *("supported, ε = 8", "coverage, ε = 8", "naive, ε = 8"),
 )
 POOLED_HEAD = (
-    *("table", "ε", "fits", "statistics", "supported", "coverage", "±", "cells alone"),
-    *("coverage of others", "CPU s"),
+    *("table", "statistics", "coverage, ε = 1", "others, ε = 1", "coverage, ε = 8"),
+    "others, ε = 8",
 )
 PLANS_HEAD = (
     *("ε", "fits", "tables", "planned over realised: median", "middle half"),
@@ -32,10 +33,10 @@ def page(results: Rows) -> str:
     parts = {
         "RELEASE": releases(results.values()),
         "TEXTBOOKS": "".join(f"- {sentence}\n" for sentence in explain_textbooks(groups)),
-        "COVERAGE": table(HEAD, [cells for name in SETTINGS for cells in coverage(name, groups)]),
-        "IMPLICATES": table(
-            POOLED_HEAD, [cells for name in SETTINGS for cells in pooled_coverage(name, groups)]
-        ),
+        "ANSWER": answer(groups),
+        "COVERAGE": table(HEAD, lines(groups, "", coverage)),
+        "EXTREMES": extremes(groups),
+        "IMPLICATES": table(POOLED_HEAD, lines(groups, "implicates-", pooled_coverage)),
         "PLANS": table(PLANS_HEAD, planned_errors(groups)),
     }
     return fill(Path(__file__).with_name("template.md"), parts)
@@ -56,35 +57,82 @@ def two_errors(shares: np.ndarray) -> float:
     return 2 * shares.std(ddof=1) / np.sqrt(len(shares)) if len(shares) > 1 else np.nan
 
 
-def coverage(setting: str, groups: Groups) -> list[list[str]]:
-    """Return the cells of each class of statistics of a setting."""
-    rows, out = groups.get(setting, []), []
-    for kind in statistics_of(rows):
-        classes = [row["classes"][kind] for row in rows if kind in row["classes"]]
-        letters = np.array([list(c["covered"]) for c in classes])
-        supported, inside = letters != "-", letters == "1"
-        cells = [*setting.rsplit("-", 1), str(len(classes)), kind, str(letters.shape[1])]
-        cells.append(f"{supported.mean():.0%}")
-        if not supported.any():
-            out.append([*cells, *"––––––"])
-            continue
-        pairs = zip(inside, supported, strict=True)
-        shares = np.array([i[s].mean() for i, s in pairs if s.any()])
-        often = supported.sum(axis=0) >= SUPPORTING
-        each = inside.sum(axis=0)[often] / supported.sum(axis=0)[often]
-        widths = np.array([c["wider"] for c in classes if "wider" in c])
-        out.append(
-            [
-                *cells,
-                percent(inside.sum() / supported.sum()),
-                percent(two_errors(shares)),
-                percent(each.min() if often.any() else np.nan, 0),
-                "{:.2f}, {:.2f}".format(*np.median(widths, axis=0)) if len(widths) else "–",
-                textbook_coverage(classes, "control"),
-                textbook_coverage(classes, "naive"),
-            ]
-        )
+def lines(
+    groups: Groups, kind: str, cells: Callable[[list[Row], str], list[str]]
+) -> list[list[str]]:
+    """Return a line for each table and class of statistics, with the cells of each ε."""
+    out = []
+    for name in NAMES:
+        rows = [groups.get(f"{kind}{name}-{epsilon}", []) for epsilon in EPSILONS]
+        for statistic in statistics_of([*rows[0], *rows[1]]):
+            each = [cell for part in rows for cell in cells(part, statistic)]
+            if set(each) - {"–", "0%"}:
+                out.append([name, statistic, *each])
     return out
+
+
+def coverage(rows: list[Row], statistic: str) -> list[str]:
+    """Return the share of supported statistics, their coverage with two standard errors, and that of naive intervals."""
+    classes = [row["classes"][statistic] for row in rows if statistic in row["classes"]]
+    if not classes:
+        return ["–"] * 3
+    letters = np.array([list(c["covered"]) for c in classes])
+    supported, inside = letters != "-", letters == "1"
+    if not supported.any():
+        return [f"{supported.mean():.0%}", "–", "–"]
+    pairs = zip(inside, supported, strict=True)
+    shares = np.array([i[s].mean() for i, s in pairs if s.any()])
+    covered = with_error(inside.sum() / supported.sum(), two_errors(shares))
+    return [f"{supported.mean():.0%}", covered, textbook_coverage(classes, "naive")]
+
+
+def with_error(share: float, error: float) -> str:
+    """Return a share with its error, in percent."""
+    return percent(share) if np.isnan(error) else f"{100 * share:.1f} ± {100 * error:.1f}%"
+
+
+def classes_of(groups: Groups) -> list[list[Any]]:
+    """Return the results of every setting and class of statistics, of all fits."""
+    settings = [groups.get(f"{name}-{epsilon}", []) for name in NAMES for epsilon in EPSILONS]
+    return [
+        [row["classes"][kind] for row in rows if kind in row["classes"]]
+        for rows in settings
+        for kind in statistics_of(rows)
+    ]
+
+
+def shares_of(classes: list[Any]) -> np.ndarray:
+    """Return the coverage of each statistic that enough fits support."""
+    letters = np.array([list(c["covered"]) for c in classes])
+    often = (letters != "-").sum(axis=0) >= SUPPORTING
+    return (letters == "1").sum(axis=0)[often] / (letters != "-").sum(axis=0)[often]
+
+
+def answer(groups: Groups) -> str:
+    """Return the mean coverage of all intervals, and that of naive ones."""
+    letters = "".join(c["covered"] for classes in classes_of(groups) for c in classes)
+    every = [c for classes in classes_of(groups) for c in classes]
+    return (
+        f"{percent(letters.count('1') / max(1, len(letters) - letters.count('-')))} of all intervals cover the truth,"
+        f" {textbook_coverage(every, 'control')} of the textbook intervals from the private table itself,"
+        f" and {textbook_coverage(every, 'naive')} of those from one synthetic table."
+    )
+
+
+def extremes(groups: Groups) -> str:
+    """Return the lowest coverage of a statistic, and the widths over those of the oracle."""
+    shares = np.concatenate([shares_of(c) for c in classes_of(groups)] or [np.zeros(0)])
+    widths = [
+        np.median([c["wider"] for c in k if "wider" in c], axis=0)[0]
+        for k in classes_of(groups)
+        if any("wider" in c for c in k)
+    ]
+    if not len(shares) or not widths:
+        return "Too few fits for the coverage of single statistics."
+    return (
+        f"The lowest coverage of a single statistic is {shares.min():.0%}, of {len(shares):,} that {SUPPORTING} fits or more support."
+        f" Median widths are {min(widths):.2f} to {max(widths):.2f} times those of the oracle."
+    )
 
 
 def textbook_coverage(classes: list[Any], name: str) -> str:
@@ -107,38 +155,23 @@ def explain_textbooks(groups: Groups) -> list[str]:
                     if category.partition("[")[0] in names
                 ]
                 out.append(
-                    "**Control** and **naive** count the coefficients of a regression without a maximum-likelihood estimate as not covered."
+                    "**Naive** counts the coefficients of a regression without a maximum-likelihood estimate as not covered."
                     f" In {missing} of {row['draws']} private {name} tables, the logistic regression on {' and '.join(names)} has none."
-                    " All rows of a category then have the same outcome, so its coefficient is not finite. The category is"
-                    f" {', '.join(categories)}. Of the logistic coefficients that have a textbook interval in these {row['draws']} tables,"
-                    f" it covers {row['covered'] / row['intervals']:.1%}."
+                    f" The category is {', '.join(categories)}. Of the logistic coefficients that have a textbook interval"
+                    f" in these {row['draws']} tables, it covers {row['covered'] / row['intervals']:.1%}."
                 )
     return out
 
 
-def pooled_coverage(setting: str, groups: Groups) -> list[list[str]]:
-    """Return the cells of each class of statistics, whose implicates are pooled."""
-    rows, out = groups.get(f"implicates-{setting}", []), []
-    equal_weights = groups.get(f"cells-{setting}", [])
-    for kind in statistics_of(rows):
-        letters = [row["classes"].get(kind, ["", ""]) for row in rows]
-        supported, unsupported = ("".join(part) for part in zip(*letters, strict=True))
-        shares = np.array([s.count("1") / len(s) for s, _ in letters if s])
-        alone = "".join(row["classes"].get(kind, ["", ""])[0] for row in equal_weights)
-        out.append(
-            [
-                *setting.rsplit("-", 1),
-                str(len(rows)),
-                kind,
-                f"{len(supported) / len(supported + unsupported):.0%}",
-                covered_share(supported),
-                percent(two_errors(shares)),
-                covered_share(alone),
-                covered_share(unsupported),
-                f"{np.median([row['cpu_seconds'] for row in rows]):.0f}",
-            ]
-        )
-    return out
+def pooled_coverage(rows: list[Row], statistic: str) -> list[str]:
+    """Return the coverage of pooled intervals of supported statistics, and that of the others."""
+    letters = [row["classes"].get(statistic, ["", ""]) for row in rows]
+    supported, others = (
+        ("".join(part) for part in zip(*letters, strict=True)) if letters else ("", "")
+    )
+    shares = np.array([s.count("1") / len(s) for s, _ in letters if s])
+    share = supported.count("1") / len(supported) if supported else np.nan
+    return [with_error(share, two_errors(shares)), covered_share(others)]
 
 
 def covered_share(letters: str) -> str:

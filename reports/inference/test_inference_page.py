@@ -33,26 +33,24 @@ def test_counts_of_letters():
         "code": "x",
     }
     text = page({"census-1-0": row, "census-1-1": row})
+    assert "| census | OLS | 75% | 66.7 ± 0.0% | 33.3% | – | – | – |" in text
+    assert "three-way cells" not in text  # no fit supports one
     assert (
-        "| census | 1 | 2 | OLS | 4 | 75% | 66.7% | 0.0% | – | 1.00, 1.50 | 100.0% | 33.3% |"
-        in text
+        "66.7% of all intervals cover the truth, 100.0% of the textbook intervals from the private"
+        " table itself, and 33.3% of those from one synthetic table." in text
     )
-    assert "| census | 1 | 2 | three-way cells | 2 | 0% | – | – | – | – | – | – |" in text
+    assert "Too few fits for the coverage of single statistics." in text
+    many = page({f"census-1-{seed}": row for seed in range(30)})
+    assert "The lowest coverage of a single statistic is 0%, of 3 that 30 fits" in many
+    assert "Median widths are 1.00 to 1.00 times" in many
     pooled = {
         "classes": {"OLS": ["110", "01"], "logistic": ["", "1"]},
         "cpu_seconds": 7,
         "code": "x",
     }
-    alone = {**pooled, "classes": {"OLS": ["1000", "01"]}}
-    text = page(
-        {
-            "implicates-census-1-0": pooled,
-            "implicates-census-1-1": pooled,
-            "cells-census-1-0": alone,
-        }
-    )
-    assert "| census | 1 | 2 | OLS | 60% | 66.7% | 0.0% | 25.0% | 50.0% | 7 |" in text
-    assert "| census | 1 | 2 | logistic | 0% | – | – | – | 100.0% | 7 |" in text
+    text = page({"implicates-census-1-0": pooled, "implicates-census-1-1": pooled})
+    assert "| census | OLS | 66.7 ± 0.0% | 50.0% | – | – |" in text
+    assert "| census | logistic | – | 100.0% | – | – |" in text
 
 
 def test_the_page_says_which_regressions_have_no_textbook_interval():
