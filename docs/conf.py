@@ -2,7 +2,7 @@
 
 The source folder is the root of the repository, so that a relative link is right on a code host and in the site.
 Every ``index.md`` gets a table of contents from its lists of links. Comments of the form ``<!-- site: NAME -->`` in
-a page are replaced by what the code says at the time of the build: the commands, and the glossary of the report.
+a page are replaced by what the code says at the time of the build, such as the commands.
 """
 
 import ast
@@ -138,6 +138,29 @@ def glossary() -> str:
     return "\n\n".join(f"### {term}\n\n{definition}" for term, definition in GLOSSARY)
 
 
+def certificate_fields() -> str:
+    """Return tables of the fields of certificates, as their JSON Schema describes them."""
+    path = ROOT / "tabsynth" / "privacy" / "certificate" / "certificate.schema.json"
+    schema = json.loads(path.read_text("utf-8"))
+
+    def rows(node: Any, names: str = "") -> Iterator[str]:
+        for name, item in {**node.get("properties", {}), **properties(node.get("items"))}.items():
+            yield f"| `{names}{name}` | {item['description'].replace('|', '∣')} |"
+            if names or name not in LONG_FIELDS:
+                yield from rows(item, f"{names}{name}.")
+
+    def properties(node: Any) -> dict[str, Any]:
+        return {} if node is None else node.get("properties", {})
+
+    def table(node: Any, names: str = "") -> str:
+        return "\n".join(["| field | meaning |", "|---|---|", *rows(node, names)])
+
+    parts = [table(schema)]
+    for name in LONG_FIELDS:
+        parts += [f"### {name}", table(schema["properties"][name], f"{name}.")]
+    return "\n\n".join(parts)
+
+
 def public_facts() -> str:
     """Return tables of the entries of the catalogue: what names of columns say, and the sets of texts."""
     entries = catalogue()
@@ -185,8 +208,10 @@ def notebook(source: str) -> str:
     return "\n\n".join(parts)
 
 
+LONG_FIELDS = ("mechanisms", "settings", "public", "project")  # of certificates: a table each
 GENERATED: dict[str, Callable[[], str]] = {
     "catalogue": public_facts,
+    "certificate": certificate_fields,
     "commands": commands,
     "glossary": glossary,
     "gallery": lambda: "```{eval-rst}\n.. minigallery:: docs/gallery/plot_*.py\n```",

@@ -38,7 +38,7 @@ F1 = r"F_1=\frac{2\cdot\mathrm{precision}\cdot\mathrm{recall}}{\mathrm{precision
 FORMULAS = {
     "½ Σ |p(c) − q(c)| over all combinations c of values; p and q are shares of rows in the two tables": (
         TVD % (("c",) * 3),
-        "$p$ and $q$ are the shares of rows in the two tables with the combination $c$ of values.",
+        "$p$ and $q$ are shares of rows with the values $c$ in the two tables.",
     ),
     "1000 · (1 − mean total variation distance of the pairs)": (
         r"1000\cdot\left(1-\overline{\mathrm{tvd}}\right)",
@@ -68,11 +68,11 @@ FORMULAS = {
     ),
     "P(score of a positive > score of a negative) + ½ P(equal)": (
         r"P(s_+>s_-)+\frac{1}{2}P(s_+=s_-)",
-        "$s_+$ and $s_-$ are the scores of a row with the value and of one without it.",
+        "$s_+$ and $s_-$ are scores of rows with and without the value.",
     ),
     "Σ precision · increase in recall, over thresholds": (
         r"\sum_t P_t\left(R_t-R_{t-1}\right)",
-        "$P_t$ and $R_t$ are precision and recall at threshold $t$.",
+        "Precision $P_t$ and recall $R_t$ are at threshold $t$.",
     ),
     "share right (training people) − share right (control people)": (
         r"a_{\mathrm{training}}-a_{\mathrm{control}}",
@@ -88,11 +88,11 @@ FORMULAS = {
     ),
     "(attack − control) / (1 − control), with attack and control as shares of predicates": (
         RISK,
-        "$a$ is the share of predicates that succeed.",
+        "$a$ is the share of successful predicates.",
     ),
     "(attack − control) / (1 − control), with attack and control as shares of people": (
         RISK,
-        "$a$ is the share of people for whom the attack succeeds.",
+        "$a$ is the share of successes.",
     ),
     "(attack − control) / (1 − control); a number is right within 5% of its range": (
         RISK,
@@ -109,11 +109,11 @@ FORMULAS = {
     "½ Σ |p(v) − q(v)| over the values v of the column": (TVD % (("v",) * 3), ""),
     "P(result in S | table) ≤ e^ε · P(result in S | neighbouring table) + δ, for every set S of results": (
         r"P(M(D)\in S)\leq e^{\varepsilon}\,P(M(D')\in S)+\delta",
-        "This holds for every set $S$ of results of $M$ on neighbouring tables $D$ and $D'$.",
+        "This holds for every set $S$ of results, and neighbouring tables $D$ and $D'$.",
     ),
     "max over x of |F(x) − G(x)|, with cumulative shares F and G of absolute differences": (
         r"\max_x\left|F(x)-G(x)\right|",
-        "$F$ and $G$ are the cumulative shares of absolute differences.",
+        "$F$ and $G$ are cumulative shares.",
     ),
 }
 
