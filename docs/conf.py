@@ -290,7 +290,7 @@ DEFINED = defined()
 def formula(tex: str, block: bool) -> str:
     """Return MathML of a formula in LaTeX."""
     made: str = tex2mathml(tex, as_block=block)
-    return f'<div class="formula">{made}</div>' if block else made
+    return f'<div class="formula" tabindex="0">{made}</div>' if block else made
 
 
 def write_formula(writer: Any, node: Any) -> None:

@@ -207,7 +207,7 @@ def test_formulas_of_pages_become_mathml(conf):
         for sign, tex in FORMULA.findall(text):
             made = conf.formula(tex, sign == "$$")
             assert re.fullmatch(
-                r"(<div class=\"formula\">)?<math .*</math>(</div>)?", made, re.S
+                r"(<div class=\"formula\" tabindex=\"0\">)?<math .*</math>(</div>)?", made, re.S
             ), tex
     assert "<mfrac>" in conf.formula(r"\frac{1}{2}", False)
     with pytest.raises(conf.MathError):
