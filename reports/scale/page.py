@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import style
 from harness import Rows, fill, releases, table
 
 Measured = tuple[str, int, int, Mapping[str, Any]]  # engine, rows and columns, with the figures
@@ -18,14 +19,8 @@ TITLES = {
     "memory": "DataFrame in memory",
     "numpy": "numpy, codes in memory",
 }
-STRATEGIES = {
-    "groups": "groupings in the engine, up to 100 a query",
-    "rows": "batches of codes, counted by tabsynth",
-    "union": "UNION ALL of a GROUP BY for each pair",
-}
+STRATEGIES = {"groups": "groupings", "rows": "batches"}
 PACKAGES = ("numpy", "pyarrow", "torch", "duckdb", "polars", "pyspark")
-# Of raw integer columns, without a comparison with a schema; measured before this code was written.
-BEFORE = {"numpy": 1.2, "duckdb": 2.0, "polars": 3.9}
 DPSYNTH = 48e-6  # CPU seconds a row that google/dpsynth takes in Python inside Beam, at least
 MOST_STEPS = 3_000  # MargNetConfig.steps
 CORES = (64, 1024)
@@ -84,6 +79,8 @@ def page(results: Rows) -> str:
         ),
         "SAME": same_models(results),
         "CLUSTER": _cluster(results),
+        "COUNT": _by_size("count", results, lambda engine: TITLES[engine]),
+        "STRATEGY": _by_size("strategy", results, _strategy),
     }
     for kind, columns in TABLES.items():
         rows = [[show(each) for show in columns.values()] for each in of(kind, results)]
@@ -103,26 +100,16 @@ def _gib(row: Mapping[str, Any]) -> str:
     return f"{row['peak_mib'] / 1024:.2f}"
 
 
-def _peaks(each: Measured) -> str:
-    other_processes = each[3]["peak_mib_of_others"]
-    return _gib(each[3]) + (f" + {other_processes / 1024:.2f}" if other_processes else "")
-
-
 def _distance(each: Measured, name: str) -> str:
     pairs = next(d for d in each[3]["sampled"]["distances"] if d["order"] == 2)
     shown = f"{pairs[name]:.4f}"
     return shown if name == "by_chance" else f"{shown} ± {pairs['standard_error']:.4f}"
 
 
-def _before(each: Measured) -> str:
-    return f"{BEFORE[each[0]]:.1f}" if each[0] in BEFORE else "–"
-
-
 ROWS = {"rows": lambda each: power(each[1])}
 COLUMNS = {"columns": lambda each: str(each[2])}
 TIMES = {"s": _figure("seconds"), "CPU s": _figure("cpu_seconds")}
 PEAK = {"peak GiB": lambda each: _gib(each[3])}
-LOAD = {"load": lambda each: f"{each[3]['load_before']:.1f}, {each[3]['load_after']:.1f}"}
 # The columns of the table of each kind of rows.
 TABLES: dict[str, dict[str, Callable[[Measured], str]]] = {
     "fit": {
@@ -135,9 +122,7 @@ TABLES: dict[str, dict[str, Callable[[Measured], str]]] = {
             f"{each[3]['sample_seconds']:,.1f} ({power(each[3]['sampled'])})"
         ),
         "in all s": TIMES["s"],
-        "CPU s": TIMES["CPU s"],
         **PEAK,
-        **LOAD,
     },
     "steps": {
         **COLUMNS,
@@ -146,43 +131,20 @@ TABLES: dict[str, dict[str, Callable[[Measured], str]]] = {
             f"{each[3]['cpu_seconds_a_step'] * MOST_STEPS / 60:,.1f}"
         ),
         **PEAK,
-        **LOAD,
-    },
-    "count": {
-        "engine": lambda each: TITLES[each[0]],
-        **ROWS,
-        **COLUMNS,
-        "reading s": _figure("reading_seconds"),
-        "CPU s": TIMES["CPU s"],
-        "peak GiB": _peaks,
-        **LOAD,
     },
     "pairs": {
         "source": lambda each: TITLES[each[0]],
         **TIMES,
-        "CPU s, raw integers": _before,
         "µs a row": lambda each: f"{each[3]['cpu_seconds'] / each[1] * 1e6:.2f}",
         "times less than dpsynth": lambda each: (
             f"{DPSYNTH * each[1] / each[3]['cpu_seconds']:,.0f}"
         ),
-        **LOAD,
-    },
-    "strategy": {
-        "engine": lambda each: TITLES[each[0].split("-")[0]],
-        "strategy": lambda each: STRATEGIES[each[0].split("-")[1]],
-        **COLUMNS,
-        "pairs": lambda each: str(each[2] * (each[2] - 1) // 2),
-        **TIMES,
-        **PEAK,
-        **LOAD,
     },
     "sample": {
         **ROWS,
         **TIMES,
         "rows a second": _per_second("seconds"),
-        "rows a CPU second": _per_second("cpu_seconds"),
         **PEAK,
-        **LOAD,
     },
     "evaluate": {
         "real rows": ROWS["rows"],
@@ -190,9 +152,26 @@ TABLES: dict[str, dict[str, Callable[[Measured], str]]] = {
         **PEAK,
         "distance of pairs ± standard error": lambda each: _distance(each, "value"),
         "by chance": lambda each: _distance(each, "by_chance"),
-        **LOAD,
     },
 }
+
+
+def _strategy(engine: str) -> str:
+    name, _, strategy = engine.partition("-")
+    return f"{TITLES[name]}: {STRATEGIES[strategy]}"
+
+
+def _by_size(kind: str, results: Rows, title: Callable[[str], str]) -> str:
+    """Return the CPU seconds of a kind, with a line for each size of a table and a column for each engine."""
+    seconds = dict[tuple[int, int], dict[str, str]]()
+    for engine, rows, columns, row in of(kind, results):
+        seconds.setdefault((rows, columns), {})[title(engine)] = f"{row['cpu_seconds']:,.1f}"
+    engines = list(dict.fromkeys(name for each in seconds.values() for name in each))
+    lines = [
+        [power(rows), str(columns), *(each.get(name, "–") for name in engines)]
+        for (rows, columns), each in sorted(seconds.items(), key=lambda item: item[0][::-1])
+    ]
+    return table(["rows", "columns", *engines], lines)
 
 
 def _machines(results: Rows) -> str:
@@ -298,36 +277,37 @@ def _cluster(results: Rows) -> str:
 
 def plots(results: Rows, folder: Path) -> None:
     """Draw the curves of time and memory by rows and by columns."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    for name, label in (("rows", "rows (10 columns)"), ("columns", "columns (10⁵ rows)")):
-        figure, (time_axes, memory_axes) = plt.subplots(
-            1, 2, figsize=(10, 4.4), layout="constrained"
-        )
-        for kind, engines in (("count", list(TITLES)), ("fit", ["parquet"])):
-            for engine in engines:
-                at = [
-                    (n if name == "rows" else d, row["cpu_seconds"], row["peak_mib"] / 1024)
-                    for e, n, d, row in of(kind, results)
-                    if e == engine and (d == 10 if name == "rows" else n == 10**5)
-                ]
-                if not at:
-                    continue
-                x, cpu, peak = zip(*sorted(at), strict=True)
-                title = "Parquet, whole fit with a sample" if kind == "fit" else TITLES[engine]
-                style = {"ls": "--", "color": "black"} if kind == "fit" else {}
-                time_axes.plot(x, cpu, marker="o", ms=4, label=title, **style)
-                memory_axes.plot(x, peak, marker="o", ms=4, label=title, **style)
-        for axes, what in ((time_axes, "CPU seconds"), (memory_axes, "peak memory, GiB")):
-            axes.set(xscale="log", yscale="log", xlabel=label, ylabel=what)
-            axes.grid(alpha=0.3)
-        memory_axes.yaxis.set_major_formatter("{x:g}")
-        memory_axes.yaxis.set_minor_formatter("{x:g}")
-        figure.legend(
-            *time_axes.get_legend_handles_labels(), fontsize=8, ncols=6, loc="outside upper center"
-        )
-        figure.savefig(folder / f"{name}.png", dpi=110, metadata={"Software": None})
-        plt.close(figure)
+    for name, label, title in (
+        ("rows", "rows (10 columns)", "Memory does not grow with the rows of Parquet files"),
+        ("columns", "columns (10⁵ rows)", "Time and memory grow with the columns in every engine"),
+    ):
+        with style.plot(folder / f"{name}.png", height=3.6, title=title, columns=2) as (
+            figure,
+            axes,
+        ):
+            for kind, engines in (("count", list(TITLES)), ("fit", ["parquet"])):
+                for i, engine in enumerate(engines):
+                    at = [
+                        (n if name == "rows" else d, row["cpu_seconds"], row["peak_mib"] / 1024)
+                        for e, n, d, row in of(kind, results)
+                        if e == engine and (d == 10 if name == "rows" else n == 10**5)
+                    ]
+                    if not at:
+                        continue
+                    x, cpu, peak = zip(*sorted(at), strict=True)
+                    whole = kind == "fit"
+                    looks = {
+                        "ls": "--" if whole else "-",
+                        "color": style.REAL if whole else style.COLOURS[i],
+                        "label": "Parquet, fit and sample" if whole else TITLES[engine],
+                        "marker": "o",
+                        "markersize": 4,
+                    }
+                    axes[0, 0].plot(x, cpu, **looks)
+                    axes[0, 1].plot(x, peak, **looks)
+            for axis, what in zip(axes[0], ("CPU seconds", "peak memory, GiB"), strict=True):
+                axis.set(xscale="log", xlabel=label, ylabel=what)
+            axes[0, 0].set_yscale("log")
+            axes[0, 1].set_ylim(0)
+            handles, labels = axes[0, 0].get_legend_handles_labels()
+            figure.legend(handles, labels, ncols=3, loc="outside lower center")
