@@ -9,7 +9,7 @@ from typing import Any
 from tabsynth._typing import JsonMapping
 from tabsynth._validate import quote
 from tabsynth.errors import InputError
-from tabsynth.methods import DRAFT, LINKED, METHODS, OVERLAP, STEPS, Fit, Method, Required
+from tabsynth.methods import DRAFT, LINKED, METHODS, ONE_WAY, OVERLAP, STEPS, Fit, Method, Required
 from tabsynth.privacy.accounting.calibration import UNSPENT
 from tabsynth.privacy.accounting.mechanisms import finite
 from tabsynth.privacy.ledger.ledger import EARLIER, Ledger
@@ -47,7 +47,8 @@ def find_missing_mechanisms(certificate: JsonMapping) -> list[str]:
             f"its method {quote(method)} is unknown, so its list of mechanisms cannot be checked"
         ]
     public, training = section(certificate, "public"), section(certificate, "training")
-    settings, columns = section(certificate, "settings"), columns_of(certificate)
+    settings = section(certificate, "settings")
+    columns = _counted_columns(items) or columns_of(certificate)
     purposes = {
         str(item.get("purpose")) for item in items if "warm_start" not in section(item, "details")
     }
@@ -192,6 +193,15 @@ def _tables_with_counts(public: JsonMapping) -> tuple[str, ...]:
     return tuple(
         str(name) for name in tables if section(tables, str(name)).get("max_children") != 1
     )
+
+
+def _counted_columns(items: Sequence[JsonMapping]) -> int | None:
+    """Return the number of columns that one-way counts are of, which leave out computed columns, or None."""
+    for item in items:
+        columns = section(item, "details").get("columns")
+        if item.get("purpose") == ONE_WAY and isinstance(columns, int):
+            return columns
+    return None
 
 
 def columns_of(certificate: JsonMapping) -> int | None:
