@@ -13,7 +13,7 @@ import platform
 import statistics
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +21,7 @@ import torch
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
+import style  # noqa: E402
 from engines import check_peers, engines  # noqa: E402
 from evaluation import grid, stages  # noqa: E402
 from fits import fits  # noqa: E402
@@ -112,35 +113,30 @@ def measure_on_gpu(part: Callable[[], list[Row]]) -> Row | None:
     return {"machine": f"{torch.cuda.get_device_name()}, torch {torch.__version__}", "rows": part()}
 
 
-SPREAD = {"ratio": "ratio", "low": "lower quartile", "high": "upper quartile"}
-STEPS = {"critic": "critic", "step": "private step"}
-TIMES = {"ordinary_ms": "ordinary, ms", **SPREAD}
-# Of each part of the page: the parts that it shows, and the columns of its table.
-PARTS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
-    "STEPS": (("steps-1", "steps-2"), {**STEPS, "threads": "threads", **TIMES}),
-    "PEERS": (
-        ("peers-1", "peers-2"),
-        {"batch": "batch", "engine": "engine", "threads": "threads", **SPREAD},
-    ),
-    "GROWTH": (("growth",), {"what": "what grows", "value": "to", **SPREAD}),
+# Of each table of the page: the part that it shows, and its columns.
+TABLES: dict[str, tuple[str, dict[str, str]]] = {
     "TEACHERS": (
-        ("teachers",),
-        {"teachers": "teachers", "loop_ms": "loop, ms", "batched_ms": "batched, ms", **SPREAD},
+        "teachers",
+        {
+            "teachers": "teachers",
+            "loop_ms": "loop, ms",
+            "batched_ms": "batched, ms",
+            "ratio": "ratio",
+        },
     ),
-    "STAGES": (("stages",), {"stage": "stage", "seconds": "seconds"}),
+    "STAGES": ("stages", {"stage": "stage", "seconds": "seconds"}),
     "LONG": (
-        ("grid",),
+        "grid",
         {
             "rows": "rows",
             "columns": "columns",
             "people": "people and controls",
             "seconds": "seconds",
-            "ratio": "plain search over ours",
+            "ratio": "plain search over tabsynth's",
         },
     ),
-    "GPU_STEPS": (("gpu-steps",), {**STEPS, **TIMES}),
     "GPU_FITS": (
-        ("gpu-fits",),
+        "gpu-fits",
         {
             "method": "method",
             "table": "table",
@@ -151,6 +147,12 @@ PARTS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
         },
     ),
 }
+# Of each table of ratios: the part that it shows, and what names its lines and its columns.
+RATIOS = {
+    "STEPS": ("steps-1", "critic", "step"),
+    "GPU_STEPS": ("gpu-steps", "critic", "step"),
+    "PEERS": ("peers-1", "engine", "batch"),
+}
 
 
 def page(rows: Rows) -> str:
@@ -158,16 +160,76 @@ def page(rows: Rows) -> str:
     parts = {
         "MACHINE": rows.get("steps-1", {}).get("machine", "–"),
         "GPU": rows.get("gpu-steps", {}).get("machine", "–"),
-        "RELEASE": releases(rows.values()),
+        "RELEASE": _releases(row for key, row in rows.items() if key == "steps-1"),
+        "EARLIER": _releases(row for key, row in rows.items() if key != "steps-1"),
+        "ANSWER": _range(rows, "steps-1"),
+        "ON_GPU": _range(rows, "gpu-steps"),
+        "GROWTH": _growth(rows.get("growth", {}).get("rows", [])),
     }
-    for name, (keys, columns) in PARTS.items():
-        shown = [row for key in keys for row in rows.get(key, {}).get("rows", [])]
+    for name, (key, columns) in TABLES.items():
+        shown = rows.get(key, {}).get("rows", [])
         parts[name] = table(list(columns.values()), [_cells(row, columns) for row in shown])
+    for name, (key, line, column) in RATIOS.items():
+        parts[name] = _ratios(rows.get(key, {}).get("rows", []), line, column)
     return fill(HERE / "template.md", parts)
+
+
+def _releases(rows: Iterable[Row]) -> str:
+    return releases(rows).removeprefix("Measured on ").removesuffix(".")
+
+
+def draw(rows: Rows, folder: Path) -> None:
+    """Draw the ratios of private steps over ordinary ones, with quartiles, by critic."""
+    shown = rows.get("steps-1", {}).get("rows", [])
+    critics = list(dict.fromkeys(row["critic"] for row in shown))
+    kinds = list(dict.fromkeys(row["step"] for row in shown))
+    title = f"A DP-SGD step takes {_range(rows, 'steps-1')} times an ordinary step"
+    with style.plot(folder / "steps.png", height=3.4, title=title) as (figure, axes):
+        for row in shown:
+            i = kinds.index(row["step"])
+            y = critics.index(row["critic"]) + 0.12 * (i - 2.5)
+            axes[0, 0].plot([row["low"], row["high"]], [y, y], color=style.COLOURS[i])
+            (mark,) = axes[0, 0].plot(row["ratio"], y, "o", color=style.COLOURS[i], markersize=4)
+            if row["critic"] == critics[0]:
+                mark.set_label(row["step"])
+        axes[0, 0].axvline(1, color=style.REAL, linewidth=1)
+        axes[0, 0].set(xlim=(0.8, None), ylim=(len(critics) - 0.5, -0.5))
+        axes[0, 0].set_xlabel("time of a private step over its ordinary step, with quartiles")
+        axes[0, 0].set_yticks(
+            range(len(critics)), [c.replace(", batch", "\nbatch") for c in critics]
+        )
+        figure.legend(ncols=3, loc="outside lower center")
 
 
 def _cells(row: Row, columns: dict[str, str]) -> list[str]:
     return [f"{row[k]:,}" if isinstance(row[k], int) else str(row[k]) for k in columns]
+
+
+def _ratio(row: Row) -> str:
+    return f"{row['ratio']:.2f} ({row['low']:.2f}–{row['high']:.2f})"
+
+
+def _ratios(rows: list[Row], line: str, column: str) -> str:
+    """Return ratios with their quartiles, a line and a column for each value of two keys."""
+    by = {(row[line], row[column]): _ratio(row) for row in rows}
+    lines, columns = (list(dict.fromkeys(key[i] for key in by)) for i in (0, 1))
+    names = [f"{name:,}" if isinstance(name, int) else name for name in columns]
+    head = [line, *(f"{column} {name}" if column == "batch" else name for name in names)]
+    return table(head, [[name, *(by.get((name, each), "–") for each in columns)] for name in lines])
+
+
+def _range(rows: Rows, key: str) -> str:
+    """Return the range of the ratios of DP-SGD steps, as a text."""
+    ratios = [r["ratio"] for r in rows.get(key, {}).get("rows", []) if "DP-SGD" in r["step"]]
+    return f"{min(ratios):.2f} to {max(ratios):.2f}" if ratios else "–"
+
+
+def _growth(rows: list[Row]) -> str:
+    """Return the growth of each family as a list of Markdown."""
+    families: dict[str, list[str]] = {}
+    for row in rows:
+        families.setdefault(row["what"], []).append(f"{row['value']:,}: {row['ratio']:.2f}")
+    return "\n".join(f"- {what}: {'; '.join(each)}." for what, each in families.items())
 
 
 STUDY = Study(
@@ -189,6 +251,7 @@ STUDY = Study(
     },
     measure=lambda part: part(),
     page=page,
+    draw=draw,
     apart=True,
 )
 
