@@ -30,12 +30,12 @@ SMALLEST = 9  # points
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 REAL, BASELINE = "#000000", "#777777"  # real rows; independent columns and other references
 STYLE: dict[str, Any] = {
-    "font.size": 9,
-    "axes.labelsize": 9,
-    "axes.titlesize": 9.5,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9,
-    "legend.fontsize": 9,
+    "font.size": 9.5,
+    "axes.labelsize": 9.5,
+    "axes.titlesize": 10,
+    "xtick.labelsize": 9.5,
+    "ytick.labelsize": 9.5,
+    "legend.fontsize": 9.5,
     "legend.frameon": False,
     "figure.titlesize": 11,
     "figure.titleweight": "bold",
@@ -62,12 +62,17 @@ def plot(
     Raises
     ------
     ValueError
-        If a text is smaller than 9 points.
+        If a text is smaller than 9 points, or the title or a legend is wider than the figure.
     """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         yield figure, figure.subplots(rows, columns, squeeze=False, **options)
-        figure.suptitle(title, x=0.01, ha="left")
+        heading = figure.suptitle(title, x=0.01, ha="left")
+        figure.draw_without_rendering()
+        for artist in (heading, *figure.legends):
+            box = artist.get_window_extent()
+            if box.x0 < 0 or box.x1 > figure.bbox.width:
+                raise ValueError(f"wider than the figure: {artist}")
         texts = [t for t in figure.findobj(Text) if t.get_text()]
         if small := [t.get_text() for t in texts if t.get_fontsize() < SMALLEST]:
             raise ValueError(f"texts below {SMALLEST} points: {', '.join(small)}")

@@ -30,6 +30,16 @@ def test_small_text_is_refused_and_nothing_is_saved(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+def test_a_title_that_is_cut_off_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    with (
+        pytest.raises(ValueError, match="wider than the figure"),
+        style.plot(path, height=2, title="A title of far too many words " * 4),
+    ):
+        pass
+    assert not path.exists()
+
+
 @pytest.mark.parametrize(
     "report", sorted(program.parent.name for program in style.REPORTS.glob("*/figures.py"))
 )

@@ -200,6 +200,10 @@ FORMULA = re.compile(r"(?<!\\)(\$\$?)(.+?)(?<!\\)\1", re.DOTALL)
 
 
 @pytest.mark.slow
+def test_a_figure_and_its_spread_stay_on_one_line(conf):
+    assert conf.unbroken("| 0.116 ± 0.003 | a ± b |") == "| 0.116\xa0±\xa00.003 | a ± b |"
+
+
 def test_formulas_of_pages_become_mathml(conf):
     """By the translator that the build uses, so that a page shows them without a network."""
     for path in written():

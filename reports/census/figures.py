@@ -43,7 +43,7 @@ def disclosure(path: Path) -> None:
     for epsilon, name in (("1", "ε = 1"), ("inf", "ε = ∞")):
         panels[f"default, {name}"] = [run["disclosure"] for run in runs("default", epsilon)]
     title = "The training table discloses attributes, rows of default hardly do"
-    with style.plot(path, height=3.1, columns=3, sharey=True, title=title) as (figure, axes):
+    with style.plot(path, height=3.3, columns=3, sharey=True, title=title) as (figure, axes):
         for axis, (name, found) in zip(axes[0], panels.items(), strict=True):
             for colour, k in zip(style.COLOURS, (1, 10), strict=False):
                 for who, kind, line in (
@@ -64,7 +64,7 @@ def disclosure(path: Path) -> None:
                     axis.plot(range(1, 10), means, line, color=colour, label=f"{kind}, k = {k}")
             axis.set(title=name, xlabel="unknown attributes", ylim=(0, 1), xticks=range(1, 10, 2))
         axes[0, 0].set_ylabel("share guessed right")
-        figure.legend(*axes[0, 0].get_legend_handles_labels(), ncols=4, loc="outside lower center")
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), ncols=2, loc="outside lower center")
 
 
 def marginals(path: Path) -> None:
