@@ -32,7 +32,7 @@ WITHOUT_FORMULA = [
     *(item for item in DEFINITIONS["linked"] if item.formula.startswith("½ Σ")),
 ]
 TVD = r"\frac{1}{2}\sum_{%s}\left|p(%s)-q(%s)\right|"
-RISK = r"\frac{a_{\mathrm{training}}-a_{\mathrm{control}}}{1-a_{\mathrm{control}}}"
+RISK = r"\frac{a_T-a_C}{1-a_C}"
 F1 = r"F_1=\frac{2\cdot\mathrm{precision}\cdot\mathrm{recall}}{\mathrm{precision}+\mathrm{recall}}"
 # From each formula in plain text to LaTeX, and a sentence on its symbols.
 FORMULAS = {
@@ -41,8 +41,8 @@ FORMULAS = {
         "$p$ and $q$ are shares of rows with the values $c$ in the two tables.",
     ),
     "1000 · (1 − mean total variation distance of the pairs)": (
-        r"1000\cdot\left(1-\overline{\mathrm{tvd}}\right)",
-        r"$\overline{\mathrm{tvd}}$ is the mean total variation distance of the pairs.",
+        r"1000\cdot\left(1-T\right)",
+        "$T$ is the mean total variation distance of the pairs.",
     ),
     "F1 = 2 · precision · recall / (precision + recall)": (F1, ""),
     "Pearson's r of the pairs (p(v), q(v)) over all values v of all columns": (
@@ -75,28 +75,28 @@ FORMULAS = {
         "Precision $P_t$ and recall $R_t$ are at threshold $t$.",
     ),
     "share right (training people) − share right (control people)": (
-        r"a_{\mathrm{training}}-a_{\mathrm{control}}",
-        "$a$ is the share of attributes guessed right.",
+        r"a_T-a_C",
+        "$a$ is the share of attributes guessed right, of training ($T$) and control ($C$) people.",
     ),
     "P(distance of a member < distance of a control) + ½ P(equal), with Gower's distance": (
-        r"P(d_{\mathrm{training}}<d_{\mathrm{control}})+\frac{1}{2}P(d_{\mathrm{training}}=d_{\mathrm{control}})",
-        "$d$ is Gower's distance to the nearest synthetic row.",
+        r"P(d_T<d_C)+\frac{1}{2}P(d_T=d_C)",
+        "$d$ is Gower's distance of a training ($T$) or control ($C$) person to the nearest synthetic row.",
     ),
     "P(ratio at a member > ratio at a control) + ½ P(equal)": (
-        r"P(r_{\mathrm{training}}>r_{\mathrm{control}})+\frac{1}{2}P(r_{\mathrm{training}}=r_{\mathrm{control}})",
-        "$r$ is the ratio at a person.",
+        r"P(r_T>r_C)+\frac{1}{2}P(r_T=r_C)",
+        "$r$ is the ratio at a training ($T$) or control ($C$) person.",
     ),
     "(attack − control) / (1 − control), with attack and control as shares of predicates": (
         RISK,
-        "$a$ is the share of successful predicates.",
+        "$a$ is the share of successful predicates, of training ($T$) and control ($C$) people.",
     ),
     "(attack − control) / (1 − control), with attack and control as shares of people": (
         RISK,
-        "$a$ is the share of successes.",
+        "$a$ is the share of successes, of training ($T$) and control ($C$) people.",
     ),
     "(attack − control) / (1 − control); a number is right within 5% of its range": (
         RISK,
-        "$a$ is the share of right guesses; a number is right within 5% of its range.",
+        "$a$ is the share of right guesses, of training ($T$) and control ($C$) people. A number is right within 5% of its range.",
     ),
     "(synthetic − independent columns) / (best − independent columns)": (
         r"\frac{x_{\mathrm{synthetic}}-x_{\mathrm{independent}}}{x_{\mathrm{best}}-x_{\mathrm{independent}}}",
