@@ -56,7 +56,8 @@ docs: $(VENV)/.docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -c docs -d build/doctrees . build/docs
 	@echo "The site is in build/docs/index.html."
 
-pictures: $(VENV)/.installed  # the screenshots of the repository; needs Chromium
+pictures: $(VENV)/.installed  # the picture of the README, and the screenshots of the repository, which need Chromium
+	OMP_NUM_THREADS=1 $(BIN)/python docs/epsilon.py
 	$(BIN)/python docs/tutorials/pictures/make.py
 
 check-links: $(VENV)/.docs  # the links to other sites; asks the network

@@ -9,13 +9,14 @@ import ast
 import json
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import typer
-from docutils.nodes import SkipNode
+from docutils.nodes import SkipNode, comment
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from numpydoc.docscrape import NumpyDocString
@@ -102,10 +103,13 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
+REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"].get("urls", {})
+html_context = {"repository": REPOSITORY.get("Repository", ""), "default_mode": "auto"}
 html_theme_options = {
-    "header_links_before_dropdown": 8,
+    "logo": {"text": f"tabsynth {release}"},
+    "header_links_before_dropdown": 5,
     "show_prev_next": True,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": ["page-toc", "source-file"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "tango",
@@ -241,7 +245,9 @@ def unbroken(text: str) -> str:
 def example(link: str) -> str:
     """Return the page of a program of the gallery; any other link as it is."""
     return re.sub(
-        r"^(.*?)(?:gallery/)?(plot_\w+)\.py$", lambda m: f"{m[1] or '../'}examples/{m[2]}.rst", link
+        r"^(?:(.*?)gallery/)?(plot_\w+)\.py$",
+        lambda m: f"{'../' if m[1] is None else m[1]}examples/{m[2]}.rst",
+        link,
     )
 
 
@@ -254,6 +260,16 @@ def guarantees(app: Any, what: str, name: str, obj: Any, options: Any, lines: li
         title, _, rest = text.partition("Notes\n-----\n")
         section = f"**Formal guarantees.** {found[1].strip()}\n\n"
         lines[:] = f"{title.rstrip()}\n\nNotes\n-----\n{section}{rest}".split("\n")
+
+
+def describe_pictures(app: Any, doctree: Any) -> None:
+    """Give the picture of a program its alternative text: the comment ``alt: …`` before it."""
+    text = ""
+    for node in doctree.findall():
+        if isinstance(node, comment) and node.astext().startswith("alt: "):
+            text = " ".join(node.astext().removeprefix("alt: ").split())
+        elif node.tagname in ("image", "imgsgnode") and text:
+            node["alt"] = text
 
 
 def defined() -> set[str]:
@@ -324,6 +340,7 @@ def setup(app: Any) -> None:
         app.add_lexer(language, TextLexer)
     app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))
     app.connect("source-read", read)
+    app.connect("doctree-read", describe_pictures)
     app.connect("missing-reference", reference)
     app.connect("autodoc-process-docstring", guarantees, priority=400)  # before numpydoc
     app.connect("build-finished", redirect)

@@ -40,7 +40,7 @@ NUMBER = r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)"
 RUN = ("sh", "python")
 # Pages that run, each group in a folder of its own, in an order in which later pages may use the files of earlier ones.
 GROUPS = {
-    "readme": ("README", "data/README"),
+    "readme": ("README", "docs/index", "data/README"),
     "lessons": (
         "docs/tutorials/first-table",
         "docs/tutorials/your-own-table",
@@ -296,11 +296,12 @@ def prepare(group: str, folder: Path) -> None:
         write_table(table.assign(PWGTP=rng.integers(1, 300, len(table))), folder / "private.csv")
         schema.replace(weight="PWGTP", max_weight=1000).save(folder / "schema.json")
     elif group == "readme":
-        rows = 4_000  # in place of the public table, which is no part of the project
+        rows = 4_000
         visits = {"id": np.arange(rows) // 3, "docvis": rng.poisson(3, rows)}
         visits |= {"year": rng.integers(1984, 1989, rows), "age": rng.integers(25, 65, rows)}
         visits |= {"female": rng.integers(0, 2, rows), "hhninc": rng.gamma(2, 1.5, rows).round(2)}
-        pd.DataFrame(visits).to_csv(folder / "rwm5yr.csv", index=False)
+        pd.DataFrame(visits).to_csv(folder / "your-table.csv", index=False)
+        (folder / "data").symlink_to(ROOT / "data")  # the page begins in a checkout
 
 
 def rewritten(page: str, results: list[tuple[Block, str]]) -> str:

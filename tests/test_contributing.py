@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md, SECURITY.md and CITATION.cff name files that exist, in the package as it is."""
+"""CONTRIBUTING.md, its pages, SECURITY.md and CITATION.cff name files that exist, in the package as it is."""
 
 import re
 import tomllib
@@ -8,11 +8,13 @@ from mutants.patches import ROOT
 
 PAGES = (
     "CONTRIBUTING.md",
+    "docs/project/extending.md",
+    "docs/project/documentation.md",
     "docs/project/tests-and-evidence.md",
     "SECURITY.md",
     "docs/design/privacy-rules.md",
 )
-TEXT = "".join((ROOT / page).read_text(encoding="utf-8") for page in PAGES[:2])
+TEXT = "".join((ROOT / page).read_text(encoding="utf-8") for page in PAGES[:4])
 # Where a path on the page may begin: the page shortens those of the package.
 BASES = (
     *("", "reports/benchmark", "reports/audits"),

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+import jinja2
 import pytest
 
 import tabsynth
@@ -54,7 +55,7 @@ def anchors(path: Path) -> set[str]:
 def test_links_and_anchors_lead_somewhere(path):
     links = re.findall(LINK, re.sub(r"`[^`\n]*`", "", without_code(path.read_text("utf-8"))))
     if path == ROOT / "README.md":
-        assert len(links) > 20
+        assert 10 < len(links) < 25
     for link in links:
         if re.match(r"\w+:", link) or "<" in link:
             continue
@@ -245,3 +246,45 @@ def test_formal_guarantees_stay_in_docstrings(conf):
     both = ["A.", "", "Formal guarantees", "-----------------", "None.", "", "Notes", "-----", "B."]
     conf.guarantees(None, "class", "Some", None, None, both)
     assert both == ["A.", "", "Notes", "-----", "**Formal guarantees.** None.", "", "B."]
+
+
+@pytest.mark.slow
+def test_pictures_of_programs_have_their_alternative_text(conf):
+    core = importlib.import_module("docutils.core")
+    page = ".. alt: What\n   is seen.\n\n.. image:: a.png\n   :alt: A title\n"
+    tree = core.publish_doctree(page)
+    conf.describe_pictures(None, tree)
+    assert [image["alt"] for image in tree.findall() if image.tagname == "image"] == [
+        "What is seen."
+    ]
+    tree = core.publish_doctree(page.partition("\n\n")[2])
+    conf.describe_pictures(None, tree)
+    assert [image["alt"] for image in tree.findall() if image.tagname == "image"] == ["A title"]
+
+
+def test_links_to_programs_lead_to_their_pages(conf):
+    for link, page in (
+        ("plot_epsilon.py", "../examples/plot_epsilon.rst"),  # in docs/gallery
+        ("gallery/plot_epsilon.py", "examples/plot_epsilon.rst"),  # in docs
+        ("../gallery/plot_epsilon.py", "../examples/plot_epsilon.rst"),
+        ("docs/gallery/plot_epsilon.py", "docs/examples/plot_epsilon.rst"),
+        ("epsilon.py", "epsilon.py"),
+    ):
+        assert conf.example(link) == page
+
+
+@pytest.mark.slow
+def test_a_page_of_the_site_names_its_file(conf):
+    """As a link where the project states its repository, which then is where a reader proposes a change."""
+    assert "source-file" in conf.html_theme_options["secondary_sidebar_items"]
+    template = jinja2.Template((DOCS / "templates" / "source-file.html").read_text("utf-8"))
+    for name, suffix, file in (
+        ("docs/how-to/files", ".md", "docs/how-to/files.md"),
+        ("docs/examples/plot_epsilon", ".rst", "docs/gallery/plot_epsilon.py"),
+    ):
+        facts = {"pagename": name, "page_source_suffix": suffix}
+        assert (ROOT / file).exists() and f"<code>{file}</code>" in template.render(facts)
+        linked = template.render(facts | {"repository": "https://example.org/tabsynth"})
+        assert f'href="https://example.org/tabsynth/edit/main/{file}"' in linked
+    generated = {"pagename": "docs/reference/api/tabsynth.MargNet", "page_source_suffix": ".rst"}
+    assert template.render(generated).strip() == ""

@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import importlib.util
 import inspect
+import json
 import math
 import re
 from functools import partial
@@ -11,10 +12,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 from mentions import PACKAGES, PUBLIC
+from PIL import Image
 from scipy import stats
 
 import tabsynth
@@ -364,18 +367,43 @@ def test_a_program_of_the_gallery_compiles_and_uses_public_names_only(path):
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "tabsynth":
             assert node.module in PACKAGES, f"{path.name} imports {node.module}"
-            assert {alias.name for alias in node.names} <= {*PUBLIC}
+            assert {alias.name for alias in node.names} <= {*PUBLIC, "inference"}
         if isinstance(node, ast.Import):
             assert all(alias.name.split(".")[0] != "tabsynth" for alias in node.names)
         if isinstance(node, ast.Attribute):
             assert not node.attr.startswith("_")
     for target in re.findall(r":doc:`[^<`]*</([^>]+)>`", source):
         assert (DOCS.parent / f"{target}.md").exists(), target
+    # One picture, whose alternative text says what is seen.
+    (alternative,) = re.findall(r"^# \.\. alt: (.*\n(?:#    .*\n)*)", source, re.MULTILINE)
+    assert source.count("plt.show()") == 1 and 20 < len(alternative.split()) < 60
 
 
 def test_the_gallery_has_its_topics():
     topics = (
-        *("census", "hospital", "weights", "subgroups"),
+        *("census", "hospital", "weights", "subgroups", "epsilon", "intervals", "linked"),
         *("comparing_methods", "digits", "gradient_bias"),
     )
     assert {f"plot_{topic}" for topic in topics} <= {path.stem for path in GALLERY}
+
+
+@pytest.mark.slow
+def test_the_picture_of_the_readme_shows_what_its_program_draws():
+    """Each line is near that of another run, and a relation that is lost at ε = 0.1 is kept at ε = 1, as the title says."""
+    epsilon = program(DOCS / "epsilon.py")
+    with Image.open(epsilon.PICTURE) as picture:
+        shown = json.loads(picture.text["Description"])
+    drawn = epsilon.values(epsilon.draw())
+    plt.close("all")
+    assert [*shown] == [*drawn] == ["ε = 0.1", "ε = 1", "ε = 10"]
+    distances = {}
+    for panel, lines in shown.items():
+        assert [*lines] == [*drawn[panel]]
+        for label, line in lines.items():
+            allowed = 0.01 if label.endswith("real") else 0.4
+            assert np.abs(np.subtract(line, drawn[panel][label])).mean() < allowed, label
+            real = lines[label.replace("synthetic", "real")]
+            distances[panel, label] = np.abs(np.subtract(line, real)).mean()
+    for label in ("men, synthetic", "women, synthetic"):
+        assert 2 * distances["ε = 1", label] < distances["ε = 0.1", label]
+        assert distances["ε = 10", label] < 0.2

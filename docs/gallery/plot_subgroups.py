@@ -1,25 +1,24 @@
 """
-Subgroups: do small groups fare worse?
-======================================
+Accuracy for small groups
+=========================
 
-Noise is the same for every count, so it is a larger part of the counts of small groups. ``evaluate(by=...)`` measures the
-distance of pairs of columns within each group, less what so few rows give by chance. The bundled table is itself
-synthetic.
+Every count gets the same noise, so noise is a larger part of the counts of small groups. ``evaluate(by=...)`` measures the distance of
+pairs of columns within each group, less what so few rows give by chance. The bundled table is itself synthetic.
 """
 
 import matplotlib.pyplot as plt
 
-from tabsynth import MargNet, Schema, evaluate, load_census
+from tabsynth import MargNet, evaluate, load_census
 from tabsynth.evaluation import EvaluationConfig
 
 table, schema = load_census()
 names = ["PUMA", "AGEP", "SEX", "MSP", "EDU"]
-schema = Schema([column for column in schema.columns if column.name in names])
+schema = schema.select(names)
 train, holdout = table[names][:7000], table[names][7000:]
 
 # %%
-# Two budgets
-# -----------
+# Fit and evaluate at two ε
+# -------------------------
 
 gaps = {}
 for epsilon in (0.3, 1.0):
@@ -29,28 +28,24 @@ for epsilon in (0.3, 1.0):
         train, synthetic, holdout, schema=schema, by="PUMA", config=EvaluationConfig(m=50)
     )
     gaps[epsilon] = report.evaluation["subgroup_gap_PUMA"]
-    gap = gaps[epsilon].synthetic
-    print(f"ε = {epsilon}: gap {gap.value:.3f}, 95% interval {gap.low:.3f} to {gap.high:.3f}")
 
 # %%
 # Distance by size of the group
 # -----------------------------
-# Each point is an area. 0 is as close as other real rows are. Groups of fewer than 20 training rows are not judged. At
-# ε = 0.3 the smaller areas are further from the training table; at ε = 1 most of the gap is gone.
+# A distance of 0 is that of other real rows. Groups of fewer than 20 training rows are not judged.
+#
+# .. alt: Each point is an area, by its number of training rows. At ε = 0.3 most distances are between 0.02 and 0.06. At ε = 1 all
+#    distances are 0, for small and for large areas.
 
-fig, axis = plt.subplots(figsize=(7, 4), layout="constrained")
+figure, axis = plt.subplots(figsize=(7, 3.8), layout="constrained")
 for (epsilon, gap), mark in zip(gaps.items(), ("o", "s"), strict=True):
     judged = [part for part in gap.parts if part.value == part.value]
-    axis.scatter(
-        [p.n for p in judged], [p.value for p in judged], marker=mark, label=f"ε = {epsilon}"
-    )
-    for part in judged[:3] if epsilon == 0.3 else ():
-        axis.annotate(
-            part.name, (part.n, part.value), (6, 0), textcoords="offset points", fontsize=7
-        )
+    sizes, distances = [part.n for part in judged], [part.value for part in judged]
+    axis.scatter(sizes, distances, marker=mark, label=f"ε = {epsilon:g}")
 axis.set(
-    xlabel="training rows of the group",
+    xlabel="training rows of the area",
     ylabel="distance of pairs, beyond chance",
+    title="Areas lose accuracy at ε = 0.3, and not at ε = 1",
 )
 axis.legend()
 plt.show()

@@ -38,9 +38,8 @@ SHOTS = {
     "column-poor": ("poor", "#columns figure:has(img[alt*='values of AGEP'])", 900),
     "pairs-good": ("good", "#distances figure", 900),
     "pairs-poor": ("poor", "#distances figure", 900),
-    "report": ("good", "body", 1150),  # of the README and the first page
 }
-PLACES = {"report": DOCS, "app": DOCS / "how-to"}  # of the repository; those of the others are here
+PLACES = {"app": DOCS / "how-to"}  # of the repository; those of the others are here
 
 
 def write_reports(folder: Path) -> None:
