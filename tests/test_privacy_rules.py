@@ -26,9 +26,11 @@ def cited(text: str) -> set[int]:
 
 
 def named(section: str) -> list[str]:
-    """The mutants that a section names, by number."""
+    """The mutants that a section names, by number or as ranges such as "013–015"."""
     (line,) = re.findall(r"^Mutants: (.*?)\.$", section, re.MULTILINE | re.DOTALL)
-    return [] if line == "none" else re.split(r",\s+", line)
+    parts = [] if line == "none" else re.split(r",\s+", line)
+    ends = [(part.split("–")[0], part.split("–")[-1]) for part in parts]
+    return [f"{n:03}" for first, last in ends for n in range(int(first), int(last) + 1)]
 
 
 def test_rules_are_numbered_without_a_gap():
