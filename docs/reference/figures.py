@@ -76,27 +76,27 @@ FORMULAS = {
     ),
     "share right (training people) − share right (control people)": (
         r"a_T-a_C",
-        "$a$ is the share of attributes guessed right, of training ($T$) and control ($C$) people.",
+        "$a$ is the share of attributes guessed right.",
     ),
     "P(distance of a member < distance of a control) + ½ P(equal), with Gower's distance": (
         r"P(d_T<d_C)+\frac{1}{2}P(d_T=d_C)",
-        "$d$ is Gower's distance of a training ($T$) or control ($C$) person to the nearest synthetic row.",
+        "$d$ is Gower's distance to the nearest synthetic row.",
     ),
     "P(ratio at a member > ratio at a control) + ½ P(equal)": (
         r"P(r_T>r_C)+\frac{1}{2}P(r_T=r_C)",
-        "$r$ is the ratio at a training ($T$) or control ($C$) person.",
+        "$r$ is the ratio at a person.",
     ),
     "(attack − control) / (1 − control), with attack and control as shares of predicates": (
         RISK,
-        "$a$ is the share of successful predicates, of training ($T$) and control ($C$) people.",
+        "$a$ is the share of successful predicates.",
     ),
     "(attack − control) / (1 − control), with attack and control as shares of people": (
         RISK,
-        "$a$ is the share of successes, of training ($T$) and control ($C$) people.",
+        "$a$ is the share of successes.",
     ),
     "(attack − control) / (1 − control); a number is right within 5% of its range": (
         RISK,
-        "$a$ is the share of right guesses, of training ($T$) and control ($C$) people. A number is right within 5% of its range.",
+        "$a$ is the share of right guesses. A number is right within 5% of its range.",
     ),
     "(synthetic − independent columns) / (best − independent columns)": (
         r"\frac{x_{\mathrm{synthetic}}-x_{\mathrm{independent}}}{x_{\mathrm{best}}-x_{\mathrm{independent}}}",
