@@ -99,7 +99,6 @@ def audit_row(group: list[dict[str, Any]]) -> list[str]:
     passed = sum(part["verdict"] == "not refuted" for part in parts)
     return [
         f"`{whole['method']}`",
-        whole["kind"],
         whole["part"],
         f"{whole['runs']:,}",
         *map(format_figure, bounds),
@@ -111,10 +110,19 @@ def audit_row(group: list[dict[str, Any]]) -> list[str]:
 
 
 def audits(hashes: Modules) -> str:
-    """Return the table of audits."""
-    head = ["method", "attack", "on", "runs", "ε claimed", "ε at least", "μ claimed", "μ seen"]
+    """Return a table of audits for each attack, without the columns that are empty in it."""
+    head = ["method", "on", "runs", "ε claimed", "ε at least", "μ claimed", "μ seen"]
     head += ["detects", "parts not refuted", "verdict", "code"]
-    return table(head, map(audit_row, audit_groups(hashes)))
+    kinds, sections = defaultdict(list), []
+    for group in audit_groups(hashes):
+        kinds[group[0]["kind"]].append(audit_row(group))
+    for kind, rows in kinds.items():
+        columns = list(zip(*[head, *rows], strict=True))
+        filled = [column for column in columns if set(column[1:]) != {"–"}]
+        cells = list(zip(*filled, strict=True))
+        title = kind.capitalize().replace("-inference", " inference")
+        sections.append(f"### {title}\n\n{table(cells[0], cells[1:])}")
+    return "\n\n".join(sections)
 
 
 def count_audits() -> dict[str, Any]:
