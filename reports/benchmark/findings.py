@@ -80,6 +80,16 @@ def wins(config: Config, results: Mapping[str, dict]) -> str:
     return f"Of {len(first)} combinations of table, ε and metric, the best mean is of {each}."
 
 
+def fastest(config: Config, results: Mapping[str, dict]) -> str:
+    """Return in how many cells the first system of a benchmark takes the least CPU time."""
+    first, cells = next(iter(config.systems)), []
+    for block in blocks(config):
+        times = {n: s for n in config.systems if (s := cpu(config, results, block, n)) > 0}
+        cells.append(min(times, key=times.__getitem__, default="") == first)
+    title = config.systems[first].title
+    return f"{title} takes the least CPU time in {sum(cells)} of {len(cells)} cells"
+
+
 def count_systems(config: Config, results: Mapping[str, dict], block: Block) -> str:
     """Return how many systems ended in a cell, and how many did not or were not tried."""
     rows = [row for name in config.systems for row in runs_of(config, results, block, name)[:1]]

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import style
 from config import Config
-from findings import BY, cpu, places
+from findings import BY, cpu, fastest, places
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from ranks import SHOWN, Rank, blocks, critical_difference
+from ranks import SHOWN, Rank, critical_difference
 
 IN_COST = ("tvd2", "dwpre_weighted_mean")
 OURS, PEER = style.COLOURS[:2]
@@ -85,15 +85,7 @@ def draw_ranks(
 def draw_cost(config: Config, results: Mapping[str, dict], path: Path) -> None:
     """Draw a panel for each table and figure: mean figure against mean CPU seconds, by system and epsilon."""
     tables, paint, handles = list(config.tables), colours(config), {}
-    times = {
-        block: {n: s for n in config.systems if (s := cpu(config, results, block, n)) > 0}
-        for block in blocks(config)
-    }
-    first = next(iter(config.systems))
-    least = sum(min(t, key=lambda n: t[n]) == first for t in times.values() if t)
-    title = (
-        f"{config.systems[first].title} takes the least CPU time in {least} of {len(times)} cells"
-    )
+    title = fastest(config, results)
     with style.plot(path, height=5.2, title=title, rows=len(IN_COST), columns=len(tables)) as (
         figure,
         axes,

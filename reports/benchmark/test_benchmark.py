@@ -274,6 +274,7 @@ def test_a_cell_that_a_system_did_not_end_is_no_win_and_one_not_tried_is_not_cal
     assert aim == "| AIM | 1 of 1; +0.200 | – | 2.0 | 1 stopped, 1 not tried |"
     margnet = findings.against(OURS, rows, "aim")[2]  # the other way round
     assert margnet.endswith("| 0.5 | AIM: 1 stopped, 1 not tried |") and "0 of 1; -0.200" in margnet
+    assert findings.fastest(OURS, rows) == "MargNet takes the least CPU time in 3 of 6 cells"
     assert findings.cells_without_table(OURS, rows, "aim", "mst") == ""  # of which nothing is known
     counts = findings.leaders(OURS, rows)[2]
     assert counts.startswith("| systems that ended | 2 | 0 | 1, 1 stopped | 1, 1 not tried |")

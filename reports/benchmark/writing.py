@@ -46,7 +46,7 @@ def write(config: Config) -> None:
     first = next(iter(config.systems))
     parts = {
         "MISSING": missing(config, results),
-        "WINS": [findings.wins(config, results)],
+        "WINS": [findings.wins(config, results), f"{findings.fastest(config, results)}."],
         "LEADERS": findings.leaders(config, results),
         "LOSSES": findings.losses(config, results),
         "BASELINE": findings.below_baseline(config, results),

@@ -113,9 +113,9 @@ def answer(groups: Groups) -> str:
     letters = "".join(c["covered"] for classes in classes_of(groups) for c in classes)
     every = [c for classes in classes_of(groups) for c in classes]
     return (
-        f"{percent(letters.count('1') / max(1, len(letters) - letters.count('-')))} of all intervals cover the truth,"
-        f" {textbook_coverage(every, 'control')} of the textbook intervals from the private table itself,"
-        f" and {textbook_coverage(every, 'naive')} of those from one synthetic table."
+        f"{percent(letters.count('1') / max(1, len(letters) - letters.count('-')))} of all intervals cover the truth."
+        f" Textbook intervals cover it in {textbook_coverage(every, 'control')} of cases if they are computed from the private"
+        f" table, and in {textbook_coverage(every, 'naive')} if from one synthetic table."
     )
 
 

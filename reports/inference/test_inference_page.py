@@ -36,8 +36,9 @@ def test_counts_of_letters():
     assert "| census | OLS | 75% | 66.7 ± 0.0% | 33.3% | – | – | – |" in text
     assert "three-way cells" not in text  # no fit supports one
     assert (
-        "66.7% of all intervals cover the truth, 100.0% of the textbook intervals from the private"
-        " table itself, and 33.3% of those from one synthetic table." in text
+        "66.7% of all intervals cover the truth. Textbook intervals cover it in 100.0% of cases if"
+        " they are computed from the private table, and in 33.3% if from one synthetic table."
+        in text
     )
     assert "Too few fits for the coverage of single statistics." in text
     many = page({f"census-1-{seed}": row for seed in range(30)})
