@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -84,8 +85,14 @@ class LinkedEvaluation(Measured):
 
     @property
     def parts(self) -> Mapping[str, Evaluation]:
-        """The evaluation of each table by itself; empty where only groups were measured."""
-        return self.tables
+        """The evaluation of each table, with the certificate of all tables; empty where only groups were measured."""
+        if self.certificate is None:
+            return self.tables
+        # The certificate's section on its file is that of one table.
+        shared = {name: value for name, value in self.certificate.items() if name != "table"}
+        facts: dict[str, Any] = {"certificate": shared, "authenticated": self.authenticated}
+        facts["schema_sha256"] = self.schema_sha256
+        return {name: replace(part, **facts) for name, part in self.tables.items()}
 
 
 def evaluate_linked(

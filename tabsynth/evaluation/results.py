@@ -215,9 +215,10 @@ class BaselineComparison(Result):
     ----------
     metric : str
     synthetic, baseline, best : float
-        ``best`` is 0 for a distance; for F1 it is the score of the classifier fitted on the training table.
+        ``best`` is what other real people reach: for a distance the hold-out reference, and 0 where there is none or it is
+        not nearer than the baseline; for F1 the score of the classifier fitted on the training table.
     gap_closed : float
-        Share of the gap between the baseline (0) and the best value (1) that the synthetic table closes.
+        Share of the gap between the baseline (0) and ``best`` (1) that the synthetic table closes.
     better : bool
         Whether it is above the baseline beyond its interval and a margin.
     conclusive : bool or None

@@ -39,7 +39,6 @@ DARK = {
     GRID: "#343b45",
 }
 BARS = 32  # more codes than this are drawn as steps
-MAX_POINTS = 600
 LABEL_LENGTH = 28
 HEIGHT = 2.5  # of a picture, in inches
 LETTERS = 65  # below an axis of values
@@ -382,23 +381,4 @@ def forest_plot(names: Sequence[str], panels: Sequence[Panel]) -> str:
             axes.grid(visible=False)
         columns[0].set_yticks(places, [_short(name) for name in names], parse_math=False)
         columns[0].set_ylim(len(names) - 0.5, -0.5)
-        return _svg(figure)
-
-
-def curve_figure(name: str, curve: Mapping[str, object]) -> str | None:
-    """Draw one training curve of a certificate; return None if it is not two lists of numbers."""
-    try:
-        steps = np.asarray(curve["step"], dtype=float)
-        values = np.asarray(curve["value"], dtype=float)
-    except (KeyError, TypeError, ValueError):
-        return None
-    if steps.ndim != 1 or steps.shape != values.shape or not np.isfinite(values).any():
-        return None
-    every = max(1, len(steps) // MAX_POINTS)
-    with _style():
-        figure = Figure(figsize=(5.2, 2.3), layout="constrained")
-        axes = figure.subplots()
-        axes.plot(steps[::every], values[::every], color=SYNTHETIC, linewidth=1.2)
-        axes.set_xlabel("step")
-        axes.set_ylabel(_short(name), parse_math=False)
         return _svg(figure)

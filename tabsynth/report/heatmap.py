@@ -6,14 +6,17 @@ follow the colours of the page, their text can be selected, and each names itsel
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tabsynth._typing import JsonObject
-from tabsynth.evaluation.results import Distance, Distances, Estimate
+from tabsynth.evaluation.metric import Evaluation
+from tabsynth.evaluation.results import Distance, Estimate
 from tabsynth.report.page import abbreviate
 
 MOST_COLUMNS = 40  # in a heat map: of wider tables, those with the worst pairs
-CELL = 22
+CELL, SHADE = 22, 36  # pixels of a cell, and of a shade in the legend
 MOST_LETTERS = 24
 # Marks differ by shape as well as by colour; drawn about (0, 0).
 SHAPES = {
@@ -21,47 +24,84 @@ SHAPES = {
     "holdout": "M0,-5L5,0L0,5L-5,0z",
     "baseline": "M0,-4.5L4.8,4L-4.8,4z",
 }
-LEVELS = 5  # shades: a class each, so that light and dark pages have their own
+LIMITS = (1, 2, 5, 10, 20)  # percentage points, of the shades: the same in all reports
 WIDTH, MARGIN = 200, 6  # of a strip
 
 
-def heat_map(distances: Sequence[Distances], names: Sequence[str]) -> JsonObject | None:
-    """Return a picture of the 2-way distance of every pair of columns; the diagonal is each column's own distance.
+@dataclass(frozen=True)
+class Gap:
+    """How much further than other real people the table is from the training table, in one column or pair of columns.
 
-    None where there are no pairs. Shades are 0, and fifths of the way to the worst pair.
+    Attributes
+    ----------
+    columns : tuple of str
+    points : float
+        Total variation distance less that of the hold-out reference, 0 or more, in percentage points of rows; without a
+        hold-out the distance itself.
+    lost : bool
+        Whether the table is no nearer than independent columns. With a hold-out, a pair counts only if that is nearer.
     """
-    by_order = {item.order: item.synthetic for item in distances}
-    if 2 not in by_order:
+
+    columns: tuple[str, ...]
+    points: float
+    lost: bool = False
+
+    @property
+    def name(self) -> str:
+        """The names of the columns, and how much further the table is."""
+        return f"{' × '.join(self.columns)} ({self.points:.1f} percentage points)"
+
+
+def gaps(evaluation: Evaluation, order: int) -> list[Gap]:
+    """Return the gap of each column (order 1) or pair (2), the largest first; empty where there are none."""
+    item = next((item for item in evaluation.distances if item.order == order), None)
+    if item is None:
+        return []
+    out = []
+    for i, (marginal, baseline) in enumerate(
+        zip(item.synthetic.marginals, item.baseline.marginals, strict=True)
+    ):
+        reached, holdout = 0.0, item.holdout
+        if holdout is not None:
+            reached = evaluation.reference_scale * holdout.marginals[i].value
+        lost = order > 1 and reached < baseline.value <= marginal.value
+        points = 100 * max(0.0, marginal.value - reached)
+        out.append(Gap(marginal.columns, points, lost))
+    return sorted(out, key=lambda gap: -gap.points)
+
+
+def heat_map(evaluation: Evaluation) -> JsonObject | None:
+    """Return a picture of the gap of every pair of columns; the diagonal is each column's own. None where there are no pairs."""
+    columns, pairs = gaps(evaluation, 1), gaps(evaluation, 2)
+    if not pairs:
         return None
-    values = {(marginal.columns[0],) * 2: marginal.value for marginal in by_order[1].marginals}
-    for marginal in by_order[2].marginals:
-        first, second = marginal.columns
-        values[first, second] = values[second, first] = marginal.value
-    columns = _shown_columns(by_order[2], names)
-    pairs = [marginal.value for marginal in by_order[2].marginals]
-    worst = max([*pairs, 1e-12])
+    values = {frozenset(gap.columns): gap for gap in (*columns, *pairs)}
+    distance = next(item.synthetic for item in evaluation.distances if item.order == 2)
+    names = _shown_columns(distance, [item.column for item in evaluation.columns])
     cells = []
-    for row, side in enumerate(columns):
-        for column, top in enumerate(columns[: row + 1]):
-            value = values.get((side, top))
-            if value is not None:
-                level = min(LEVELS, math.floor(value / worst * LEVELS) + 1) if value > 0 else 0
-                name = side if side == top else f"{top} × {side}"
-                cells.append((row, column, level, name, value))
-    margin = 16 + max(map(_wide, columns))
-    size = margin + len(columns) * CELL
-    (furthest,) = by_order[2].furthest(1)
+    for row, side in enumerate(names):
+        for column, top in enumerate(names[: row + 1]):
+            gap = values.get(frozenset((side, top)))
+            if gap is not None:
+                cells.append((row, column, bisect_left(LIMITS, gap.points), gap))
+    margin = 16 + max(map(_wide, names))
+    size = margin + len(names) * CELL
+    near, far = (sum(level == end for *_, level, _ in cells) for end in (0, len(LIMITS)))
+    holdout = evaluation.rows["holdout"]
+    where = "further than other real people" if holdout else "from the training table"
+    lost = sum(gap.lost for gap in pairs)
     return {
-        "names": [abbreviate(name, MOST_LETTERS) for name in columns],
+        "names": [abbreviate(name, MOST_LETTERS) for name in names],
         "cells": cells,
         "cell": CELL,
-        "levels": LEVELS,
-        "top": worst,
+        "shade": SHADE,
+        "shades": [f"≤ {limit}" for limit in LIMITS] + [f"> {LIMITS[-1]}"],
         "margin": margin,
         "width": max(size + 4, 300),
         "height": size + 44,
-        "about": f"Heat map of the distance of {len(pairs)} pairs of columns, from 0 to {worst:.3f};"
-        f" the worst is {' × '.join(furthest.columns)}.",
+        "about": f"Map of {len(names)} columns and their pairs. Of {len(cells)} cells, {near} are at most {LIMITS[0]} percentage"
+        f" point {where}, and {far} are more than {LIMITS[-1]} points. Furthest column: {columns[0].name}."
+        f" Furthest pair: {pairs[0].name}. {lost} pairs are no nearer than independent columns.",
     }
 
 

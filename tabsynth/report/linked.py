@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from tabsynth._typing import JsonObject
-from tabsynth.evaluation.claims import is_private
 from tabsynth.evaluation.definitions import PRIVACY, UTILITY
 from tabsynth.evaluation.linked import LinkedEvaluation
 from tabsynth.evaluation.metric import Evaluation, Metric
-from tabsynth.report.certificates import epsilon_text
+from tabsynth.report.certificates import privacy_panel
+from tabsynth.report.first_screen import publication
 from tabsynth.report.page import Row, Table, View, format_number
 from tabsynth.report.summary import weights_sentence
 from tabsynth.report.tabular import with_interval
@@ -48,7 +48,13 @@ class LinkedView(View):
     def sentences(self) -> list[str]:
         """Return the results in plain words."""
         evaluation = self.evaluation
-        out = [_claim(evaluation)]
+        panel = privacy_panel(
+            evaluation.certificate,
+            evaluation.rows[evaluation.root]["synthetic"],
+            evaluation.schema_sha256,
+            authenticated=evaluation.authenticated,
+        )
+        out = [publication(evaluation.certificate, panel, "The synthetic tables").sentence]
         if evaluation.weights is not None:
             also = f", which count for a row of {evaluation.root} and its other records"
             out.append(weights_sentence(evaluation.weights, also))
@@ -139,18 +145,6 @@ def _attacks(evaluation: LinkedEvaluation) -> str:
         f"{len(attacks)} attacks with a row of {evaluation.root} and its other records as their target: no evidence"
         " of leakage, which proves nothing."
     )
-
-
-def _claim(evaluation: LinkedEvaluation) -> str:
-    certificate = evaluation.certificate
-    if certificate is None:
-        return "No certificate was given with the tables, so the report makes no privacy claim."
-    unit = certificate.get("privacy_unit")
-    words = f", privacy unit: {unit}" if isinstance(unit, str) else ""
-    how = "authenticated" if evaluation.authenticated else "not authenticated"
-    if not is_private(certificate):
-        return f"The certificate of the tables claims no privacy, or on a condition only ({how})."
-    return f"Claimed by the certificate of the tables ({how}): ε = {epsilon_text(certificate.get('epsilon'))}{words}."
 
 
 def _cells(metric: Metric, *, baseline: bool = True) -> list[str]:

@@ -1,7 +1,6 @@
 """The report of one synthetic table: words, JSON, Markdown, and one HTML page that loads nothing else."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +11,9 @@ from tabsynth.evaluation.definitions import DEFINITIONS, definition_of
 from tabsynth.evaluation.metric import Evaluation, Metric
 from tabsynth.evaluation.results import ColumnSummary
 from tabsynth.evaluation.utility.prediction import MAX_CLASSES, folded_columns
-from tabsynth.report.certificates import privacy_panel
 from tabsynth.report.definitions import GLOSSARY, SECTIONS
-from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
+from tabsynth.report.figures import disclosure_figure, marginal_figure
+from tabsynth.report.first_screen import first_screen, panel_of
 from tabsynth.report.heatmap import heat_map, strip
 from tabsynth.report.page import (
     Picture,
@@ -29,6 +28,7 @@ from tabsynth.report.page import (
 from tabsynth.report.summary import (
     STANDARD_ERRORS,
     equal_rows,
+    findings,
     subtitle,
     summarise,
 )
@@ -89,18 +89,14 @@ class TableView(View):
     def page(self) -> str:
         """Return the text of the HTML page."""
         evaluation = self.evaluation
-        metrics = evaluation.metrics
+        metrics, panel = evaluation.metrics, panel_of(evaluation)
         return render(
             "template.html",
             evaluation=evaluation,
-            sentences=self.sentences(),
+            lines=first_screen(evaluation, panel),
+            findings=findings(evaluation),
             notice=self.notice,
-            panel=privacy_panel(
-                evaluation.certificate,
-                evaluation.rows["synthetic"],
-                evaluation.schema_sha256,
-                authenticated=evaluation.authenticated,
-            ),
+            panel=panel,
             subtitle=subtitle(evaluation),
             equal_rows=equal_rows(evaluation),
             standard_errors=STANDARD_ERRORS,
@@ -113,8 +109,7 @@ class TableView(View):
             marginals=[_marginal(item) for item in evaluation.furthest_columns(MAX_PICTURES)],
             quantiles=[f"{100 * q:g}%" for q in QUANTILES],
             value_on=value_on,
-            heat=heat_map(evaluation.distances, [item.column for item in evaluation.columns]),
-            curves=_curves(evaluation.certificate),
+            heat=heat_map(evaluation),
             glossary=GLOSSARY,
             definition_of=definition_of,
             definitions=[
@@ -174,15 +169,3 @@ def _marginal(item: ColumnSummary) -> Picture:
         remark += f"; not shown: {real} of the training and {synthetic} of the synthetic rows"
     caption = abbreviate(item.description or "", CAPTION)
     return Picture(item.column, marginal_figure(item), alt, remark, caption)
-
-
-def _curves(certificate: Mapping[str, object] | None) -> list[Picture]:
-    training = (certificate or {}).get("training")
-    curves = training.get("curves") if isinstance(training, Mapping) else None
-    out = []
-    for name, curve in curves.items() if isinstance(curves, Mapping) else ():
-        svg = curve_figure(str(name), curve) if isinstance(curve, Mapping) else None
-        if svg is not None:
-            alt = f"Training curve of {name}, {len(curve['value'])} points."
-            out.append(Picture(str(name), svg, alt))
-    return out

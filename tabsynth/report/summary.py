@@ -1,11 +1,9 @@
 """The summary of a report in plain words: what its figures say, and what they cannot say."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from tabsynth._validate import quote
 from tabsynth.evaluation.baseline import BETTER, INCONCLUSIVE, NO_BETTER, NOTHING
-from tabsynth.evaluation.claims import is_conditional, is_private
 from tabsynth.evaluation.metric import Evaluation
 from tabsynth.evaluation.results import (
     BaselineComparison,
@@ -18,20 +16,14 @@ from tabsynth.evaluation.results import (
     WeightsUsed,
 )
 from tabsynth.evaluation.utility.marginals import WAYS
-from tabsynth.report.certificates import (
-    NO_CERTIFICATE,
-    condition_sentence,
-    epsilon_text,
-    unauthenticated_claim,
-)
-from tabsynth.report.page import NOTICE
+from tabsynth.report.first_screen import first_screen, panel_of
 
 # Heaping is in the summary where a share of multiples differs by more than this; at most so many columns are named.
 HEAPING_GAP, HEAPED_COLUMNS = 0.1, 4
 STANDARD_ERRORS = (
     "Standard errors, p-values and confidence intervals that are computed from synthetic rows as if they were real"
     " are too small: they ignore the noise and the error of the synthesizer. For valid ones see"
-    " docs/how-to/valid-inference.md (tabsynth.inference)."
+    ' the page "Compute standard errors and intervals" of the documentation (tabsynth.inference).'
 )
 _TOO_WEAK = (
     "the hold-out reference is itself worse than independent columns: these columns are too weakly related"
@@ -94,11 +86,14 @@ def equal_rows(evaluation: Evaluation) -> str:
 
 
 def summarise(evaluation: Evaluation) -> list[str]:
-    """Return sentences on use, closeness, privacy and confidentiality, in the order of a reader's questions."""
+    """Return the lines of the first screen, then sentences on use, closeness and attacks."""
+    out = [line.sentence for line in first_screen(evaluation, panel_of(evaluation))]
+    return [*out, *findings(evaluation), STANDARD_ERRORS]
+
+
+def findings(evaluation: Evaluation) -> list[str]:
+    """Return sentences on use, closeness and attacks, the verdict first."""
     out = [_verdict(evaluation)]
-    if len(evaluation.prediction.columns) > 1:
-        out.append(_prediction(evaluation))
-    out.append(_distances(evaluation))
     if evaluation.drafted is not None:
         out += _draft_sentences(evaluation.drafted)
     if evaluation.sampled is not None:
@@ -106,16 +101,11 @@ def summarise(evaluation: Evaluation) -> list[str]:
     if evaluation.weights is not None:
         out.append(weights_sentence(evaluation.weights))
     out += _holdout(evaluation.overlap)
-    out += _violations(evaluation)
     out += _heaping(evaluation)
     out += _below(evaluation)
     out += [_fares(item) for item in evaluation.subgroups]
     out.append(_disclosure(evaluation.disclosure))
-    out += _attacks(evaluation)
-    out.append(_privacy(evaluation.certificate, evaluation.authenticated))
-    out.append(STANDARD_ERRORS)
-    out.append(NOTICE)
-    return out
+    return [*out, *_attacks(evaluation)]
 
 
 def _holdout(overlap: Overlap | None) -> list[str]:
@@ -157,40 +147,6 @@ def _verdict(evaluation: Evaluation) -> str:
 
 def _metric_names(comparisons: Sequence[BaselineComparison]) -> str:
     return ", ".join(comparison.metric for comparison in comparisons)
-
-
-def _prediction(evaluation: Evaluation) -> str:
-    prediction = evaluation.prediction
-    mean = prediction.mean
-    where = (
-        "on rows that the synthesizer itself was fitted on, for want of a hold-out (so this is"
-        " optimistic)"
-        if prediction.seen
-        else "on real rows that it never saw"
-    )
-    return (
-        "Predicting each column from the others, a classifier fitted on the synthetic table reaches"
-        f" a mean weighted F1 of {mean.synthetic.weighted.value:.3f} {where}; fitted on the training"
-        f" table it reaches {mean.train.weighted.value:.3f}, on independent columns"
-        f" {mean.baseline.weighted.value:.3f}. The synthetic table keeps"
-        f" {interval(mean.ratio.weighted, 2)} of the training table's score."
-    )
-
-
-def _distances(evaluation: Evaluation) -> str:
-    parts = []
-    for item in evaluation.distances:
-        metric = evaluation[f"tvd{item.order}"]
-        # On single columns the baseline is 0 by construction: no reference.
-        estimates = {"independent columns": metric.baseline if metric.of_relations else None}
-        estimates |= {"hold-out reference": metric.holdout}
-        references = ", ".join(f"{name} {e.value:.3f}" for name, e in estimates.items() if e)
-        brackets = f" ({references})" if references else ""
-        parts.append(f"{metric.value:.3f} for {WAYS[item.order]}{brackets}")
-    return (
-        "The synthetic table's counts differ from the training table's by a mean total variation"
-        f" distance of {'; '.join(parts)}. 0 is equal, 1 is disjoint."
-    )
 
 
 def _draft_sentences(drafted: Drafted) -> list[str]:
@@ -259,32 +215,16 @@ def _disclosure(disclosure: Disclosure) -> str:
             " hold-out of records that the synthesizer never saw, it is unknown how much of"
             " this is leakage and how much is what the table teaches about everyone."
         )
-    low, high = 100 * mean.leakage.low, 100 * mean.leakage.high
+    better = "ARE" if mean.leaks else "are not"
+    moral = "This is no evidence of leakage by this attack. Other attacks may succeed; only ε is a guarantee."
     if mean.leaks:
-        finding = "Training records ARE guessed better than records the synthesizer never saw"
         moral = "The table leaks what is particular to its training records."
-    else:
-        finding = (
-            "Training records are not guessed better, beyond chance, than records the synthesizer never"
-            " saw"
-        )
-        moral = "This is no evidence of leakage by this attack. Other attacks may succeed; only ε is a guarantee."
+    low, value, high = (100 * x for x in (mean.leakage.low, mean.leakage.value, mean.leakage.high))
     return (
-        f"{finding}: {mean.target.value:.1%} against {mean.control.value:.1%} of unknown attributes,"
-        f" a difference of {100 * mean.leakage.value:.1f} points (95%: {low:.1f} to {high:.1f})."
-        f" {moral}"
+        f"Training records {better} guessed better, beyond chance, than records the synthesizer never saw:"
+        f" {mean.target.value:.1%} against {mean.control.value:.1%} of unknown attributes, a difference of {value:.1f} points"
+        f" (95%: {low:.1f} to {high:.1f}). {moral}"
     )
-
-
-def _violations(evaluation: Evaluation) -> list[str]:
-    for metric in evaluation.metrics:
-        if metric.key == "violations" and metric.value > 0:
-            text = f"{metric.value:.1%} of the synthetic rows BREAK the schema, first of all"
-            text += f" {metric.parts[0].name} ({metric.parts[0].n} rows)."
-            if evaluation.left_out:
-                text += f" {evaluation.left_out} rows hold values that it does not declare, and are left out of every other figure."
-            return [text]
-    return []
 
 
 def _heaping(evaluation: Evaluation) -> list[str]:
@@ -368,22 +308,3 @@ def _attacks(evaluation: Evaluation) -> list[str]:
     return [
         f"{len(successful)} of {len(tried)} other attacks SUCCEED on training records: {names}."
     ]
-
-
-def _privacy(certificate: Mapping[str, Any] | None, authenticated: bool) -> str:
-    if certificate is None:
-        return NO_CERTIFICATE
-    stated = (
-        f"The certificate that came with the table states ε = {epsilon_text(certificate.get('epsilon'))}"
-        f" with δ = {certificate.get('delta', 'not stated')}; it is signed by the key that was given."
-    )
-    if not authenticated:
-        stated = unauthenticated_claim(certificate)
-    if is_conditional(certificate):
-        return f"{condition_sentence(certificate)} {stated}"
-    if not is_private(certificate):
-        return (
-            "The certificate that came with the table does not make it private: treat the table as"
-            " confidential."
-        )
-    return stated

@@ -26,7 +26,8 @@ def report():
 def test_the_words_of_a_report(report, tmp_path):
     assert report.reports == {}
     words = report.summary()
-    assert "makes no privacy claim" in words[0] and "every row has its parent" in words[1]
+    assert words[0].startswith("The synthetic tables may not be published. No certificate")
+    assert "every row has its parent" in words[1]
     assert any(line.startswith("Pairs of siblings, people: 0.") for line in words)
     assert "no evidence of leakage, which proves nothing" in words[-1].replace("\n", " ")
     frame = report.to_frame()
@@ -47,7 +48,10 @@ def test_a_leak_and_a_claim_are_named(report):
     claimed = {"private": True, "epsilon": 1.0, "privacy_unit": "one row of table homes"}
     words = Report(replace(evaluation, metrics=metrics, certificate=claimed)).summary()
     assert words[0].startswith(
-        "Claimed by the certificate of the tables (not authenticated): ε = 1"
+        "The synthetic tables cannot be cleared for publication. The certificate that came with the table claims ε = 1"
     )
-    assert "one row of table homes" in words[0]
+    signed = replace(evaluation, certificate=claimed, authenticated=True)
+    words_of_signed = Report(signed).summary()
+    assert words_of_signed[0].startswith("The synthetic tables may be published.")
+    assert "unit: one row of table homes" in words_of_signed[0]
     assert words[-1].startswith("Evidence of leakage: Presence disclosure")

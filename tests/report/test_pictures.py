@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from report_tables import schema, table
+from report_tables import report, schema, table
 
 from tabsynth import Schema, compare, evaluate
 from tabsynth.evaluation import EvaluationConfig, independent_columns
@@ -65,6 +65,10 @@ def test_every_colour_stands_out(name):
             assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
     for kind in ("warn", "bad", "good"):
         assert contrast(colours[f"{kind}-ink"], colours[kind]) >= 4.5, kind
+    for level in range(6):  # the numbers in the cells of the heat map
+        assert contrast(colours["paper" if level > 3 else "ink"], colours[f"h{level}"]) >= 4.5, (
+            level
+        )
 
 
 def test_images_have_the_colours_of_the_page():
@@ -175,8 +179,9 @@ def test_wide_reports_are_small_and_name_the_worst_pairs(tmp_path):
 
 def test_a_heat_map_has_its_natural_width():
     result, marginals = measured(10, np.random.default_rng(1))
-    svg = ElementTree.fromstring(
-        render("heat.svg", heat=heat_map(result, [item.column for item in marginals]))
+    evaluation = replace(
+        report().evaluation, metrics=tuple(map(distance_metric, result)), columns=marginals
     )
+    svg = ElementTree.fromstring(render("heat.svg", heat=heat_map(evaluation)))
     width, height = float(svg.get("width")), float(svg.get("height"))
     assert svg.get("viewBox") == f"0 0 {width:g} {height:g}" and width <= 320

@@ -17,7 +17,7 @@ from tabsynth.privacy.certificate.attached import attach
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.report import Report, compare, evaluate, evaluate_private
 from tabsynth.report.certificates import NO_CERTIFICATE
-from tabsynth.report.summary import NOTICE
+from tabsynth.report.page import NOTICE
 
 
 def measured(**options):
@@ -37,9 +37,11 @@ def made():
 def test_summary_in_plain_words(made):
     sentences = made.summary()
     assert made.evaluation.verdict.text == "better than independent columns"
-    assert sentences[0].startswith("The synthetic table is better than independent columns")
-    assert any("ε = 0.997" in sentence for sentence in sentences)
-    assert sentences[-1] == NOTICE
+    assert sentences[0].startswith("This report is confidential.")
+    assert "cannot be cleared for publication" in sentences[1] and "ε = 0.997" in sentences[1]
+    assert sentences[2].startswith("Relations between columns are ")
+    assert sentences[3].startswith("The synthetic table is better than independent columns")
+    assert "are too small" in sentences[-1]
     assert "confidential" in NOTICE and "not covered by ε" in NOTICE
 
 
@@ -49,7 +51,7 @@ def test_shuffled_columns_are_called_so():
     baseline = encoder.from_index(independent_columns(encoder.to_index(real), 300, rng), rng)
     result = measured(real=real, synthetic=baseline)
     assert result.evaluation.verdict.text == "no better than independent columns"
-    assert "histogram would serve as well" in result.summary()[0]
+    assert "histogram would serve as well" in result.summary()[3]
 
 
 @pytest.mark.slow
@@ -66,7 +68,7 @@ def test_planted_copy_is_called_a_leak():
 def test_without_holdout_it_says_so():
     text = " ".join(measured(holdout=None).summary())
     assert "it is unknown how much of this is leakage" in text
-    assert "for want of a hold-out" in text
+    assert "no hold-out was given" in text and "rows that the synthesizer saw" in text
     assert "nothing is claimed" in text
 
 
@@ -222,7 +224,7 @@ def test_a_certificate_of_other_content_is_not_used(caplog):
         synthetic[column] = table(150, 0)[column].to_numpy()
     with caplog.at_level("WARNING"):
         result = measured(synthetic=synthetic)
-    assert result.evaluation.certificate is None and NO_CERTIFICATE in result.summary()
+    assert result.evaluation.certificate is None and NO_CERTIFICATE in result.summary()[1]
     assert len(caplog.records) == 1 and "is not used" in caplog.records[0].getMessage()
     with pytest.raises(InputError, match="without a certificate"):
         evaluate_private(table(200, 0), synthetic, schema=schema(), epsilon=1.0)
