@@ -55,7 +55,7 @@ def test_a_report_with_a_page_for_each_table(folders):
     page = (folders / "out" / "report.html").read_text()
     for text in ("Confidential", "Pairs of siblings, people", "Attacks on units", "Glossary"):
         assert text in page
-    assert "makes no privacy claim" in page
+    assert "The synthetic tables may not be published. No certificate" in page
 
 
 def damage(folders, file, **columns):

@@ -98,9 +98,9 @@ FORMULAS = {
         RISK,
         "$a$ is the share of right guesses. A number is right within 5% of its range.",
     ),
-    "(synthetic − independent columns) / (best − independent columns)": (
-        r"\frac{x_{\mathrm{synthetic}}-x_{\mathrm{independent}}}{x_{\mathrm{best}}-x_{\mathrm{independent}}}",
-        "",
+    "(synthetic − independent columns) / (other real people − independent columns)": (
+        r"\frac{x_{\mathrm{synthetic}}-x_{\mathrm{independent}}}{x_{\mathrm{others}}-x_{\mathrm{independent}}}",
+        "$x_{\\mathrm{others}}$ is what other real people reach.",
     ),
     "F1 = 2 · precision · recall / (precision + recall); ratio = F1(synthetic) / F1(training)": (
         r"\mathrm{ratio}=F_1^{\mathrm{synthetic}}/F_1^{\mathrm{training}}",

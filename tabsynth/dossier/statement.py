@@ -1,6 +1,7 @@
 """The privacy statement: one page for people, in the order of NIST SP 800-226, which loads nothing else."""
 
 import hashlib
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ IMPLEMENTATION = (  # of the facts of a certificate
     *("Method", "Settings", "Composition", "Accountant", "Noise from", "Noise is", "Made with"),
     *("Code of tabsynth, SHA-256", "Certificate of"),
 )
+CERTAINTY = 0.95  # of a decision between two counts
 UNSIGNED = "The certificate is not signed. Anyone who can write these files can write such a certificate; ask the curator."
 
 
@@ -38,6 +40,7 @@ def statement(material: Material) -> str:
         bounds=bounds,
         advantage=short(bounds.advantage),
         odds=short(bounds.odds),
+        threshold=suppression_threshold(float(short(bounds.advantage))),
         beliefs=[
             (f"{belief:.0%}", percent(bounds.posterior(belief)), _least(bounds, belief))
             for belief in BELIEFS
@@ -50,6 +53,18 @@ def statement(material: Material) -> str:
         signature=_signature(material),
         figures=[] if report is None else _figures(report),
     )
+
+
+def suppression_threshold(advantage: float) -> int:
+    """Return N such that nobody tells two counts of units with a difference of N − 1 apart with more than 95% certainty.
+
+    A table that hides counts below N leaves 0 to N − 1 alike. Releases on tables that differ by k units are at a total
+    variation distance of at most k times the attacker's advantage, so that a decision between two such tables, equally
+    likely, is right with probability (1 + k · advantage) / 2 at most (Wasserman & Zhou 2010; Kulynych et al. 2024). With
+    an advantage above 0.9 the result is 1, which is no threshold. The page "ε in terms of cell suppression" of the
+    documentation has the proof.
+    """
+    return math.floor((2 * CERTAINTY - 1) / max(advantage, 1e-9) + 1e-9) + 1
 
 
 def _least(bounds: AttackBounds, belief: float) -> str:

@@ -70,8 +70,8 @@ def verdict(
     what other real people reach (F1: the classifier fitted on the training table; distance: the hold-out
     reference). Without a hold-out, and where it is not nearer than the baseline, the gap of a distance ends at 0.
     One-way marginals are not compared, since the baseline's are right by construction. A metric by which
-    a hold-out (F1: the classifier fitted on the training table) is itself worse than the
-    baseline counts only in a table's favour. Without a hold-out that is not known of distances.
+    a hold-out is not nearer than the baseline (F1: the classifier fitted on the training table is worse than it)
+    counts only in a table's favour. Without a hold-out that is not known of distances.
     ``reference_scale`` is that of :class:`tabsynth.evaluation.Metric`.
     """
     mean, out = prediction.mean, []
@@ -104,8 +104,8 @@ def verdict(
             )
             if item.holdout is not None:
                 reached = reference_scale * item.holdout.mean.value
-                conclusive = reached <= of_baseline.value
-                best = reached if reached < of_baseline.value else 0.0
+                conclusive = reached < of_baseline.value
+                best = reached if conclusive else 0.0
             name, clear = f"{item.order}-way distance", value.high < of_baseline.low
             add(name, value.value, of_baseline.value, best, clear, conclusive)
     return Verdict(_overall(out), tuple(out))

@@ -222,7 +222,7 @@ class BaselineComparison(Result):
     better : bool
         Whether it is above the baseline beyond its interval and a margin.
     conclusive : bool or None
-        False where the hold-out reference is itself worse than the baseline: then not to be better counts
+        False where the hold-out reference is itself not nearer than the baseline (F1: worse than it): then not to be better counts
         for nothing. None without a hold-out, where this is unknown.
     """
 

@@ -113,10 +113,11 @@ def _quality(evaluation: Evaluation) -> Line:
         answer = "cannot be judged: the table has a single column"
     elif pair.conclusive is None:
         answer = "cannot be held against other real people: no hold-out was given"
-        reason = (
-            f"They close {pair.gap_closed:.0%} of the gap between independent columns and the real table itself, which"
-            " other real people do not close either. Predictions are tested on rows that the synthesizer saw."
-        )
+        if math.isfinite(pair.gap_closed):
+            reason = (
+                f"They close {pair.gap_closed:.0%} of the gap between independent columns and the real table itself, which"
+                " other real people do not close either. Predictions are tested on rows that the synthesizer saw."
+            )
     elif not pair.conclusive:
         answer = "cannot be judged: other real people are no nearer than independent columns"
     elif pair.gap_closed >= 1:

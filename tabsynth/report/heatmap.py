@@ -30,7 +30,7 @@ WIDTH, MARGIN = 200, 6  # of a strip
 
 @dataclass(frozen=True)
 class Gap:
-    """How much further than other real people the table is from the training table, in one column or pair of columns.
+    """The excess distance of the table from the training table over that of other real people, in a column or a pair.
 
     Attributes
     ----------

@@ -191,3 +191,12 @@ def test_the_answers_come_before_everything_else(tmp_path):
     ]
     assert places == sorted(places)
     assert "docs/" not in text
+
+
+@pytest.mark.parametrize("conclusive", [None, False])
+def test_tables_without_any_difference_have_no_percentage(conclusive):
+    evaluation = report().evaluation
+    changes = {"gap_closed": float("nan"), "conclusive": conclusive}
+    rows = tuple(replace(row, **changes) for row in evaluation.verdict.comparisons)
+    line = lines(Report(replace(evaluation, verdict=replace(evaluation.verdict, comparisons=rows))))
+    assert "nan" not in line[2].sentence and "%" not in line[2].sentence

@@ -26,8 +26,8 @@ import page_server  # noqa: E402  (how the tests run the page)
 WIDTH, MARGIN = 980, 12
 # By file: the report, the element to photograph, and the height in pixels after which it is cut off.
 SHOTS = {
-    "result-good": ("good", "#result", 900),
-    "result-poor": ("poor", "#result", 900),
+    "result-good": ("good", "#first", 900),
+    "result-poor": ("poor", "#first", 900),
     "privacy": ("good", "#privacy", 900),
     "utility-good": ("good", "#utility table", 560),
     "utility-poor": ("poor", "#utility table", 560),
@@ -36,8 +36,8 @@ SHOTS = {
     "disclosure-copy": ("copy", "#disclosure figure", 900),
     "column-good": ("good", "#columns figure:has(img[alt*='values of AGEP'])", 900),
     "column-poor": ("poor", "#columns figure:has(img[alt*='values of AGEP'])", 900),
-    "pairs-good": ("good", "#distances figure", 900),
-    "pairs-poor": ("poor", "#distances figure", 900),
+    "pairs-good": ("good", "#first figure", 900),
+    "pairs-poor": ("poor", "#first figure", 900),
 }
 PLACES = {"app": DOCS / "how-to"}  # of the repository; those of the others are here
 
