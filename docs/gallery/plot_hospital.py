@@ -29,8 +29,8 @@ synthetic = model.sample(5000, random_state=0)
 # ------------------------------
 # The four most frequent sources of admission, by the codes of the codebook.
 #
-# .. alt: Four pairs of bars. The specialty of the physician is missing in few rows of patients who were referred by a physician, and in most
-#    rows of those who came from a clinic or another hospital. The synthetic bars are close to the real ones.
+# .. alt: Four pairs of bars. The specialty is missing in few rows of patients who were referred by a physician. It is missing in most rows
+#    of those who came from a clinic or another hospital. The synthetic bars are close to the real ones.
 
 sources = {1: "physician", 7: "emergency room", 4: "other hospital", 2: "clinic"}
 shares = pd.DataFrame(
