@@ -44,7 +44,7 @@ for epsilon in (1.0, 10.0):
 # .. alt: Three rows with the mean images of the digits 0 to 9. In the real row each digit is readable. At ε = 1 most digits are
 #    readable, with noise. At ε = 10 all digits are readable, with little noise.
 
-figure, axes = plt.subplots(3, 10, figsize=(8.4, 3), layout="constrained")
+figure, axes = plt.subplots(3, 10, figsize=(7, 2.6), layout="constrained")
 for row, (label, rows) in zip(axes, drawn.items(), strict=True):
     means = rows.groupby("digit")[pixels].mean()
     for digit, axis in enumerate(row):

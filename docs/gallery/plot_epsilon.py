@@ -39,7 +39,7 @@ def incomes(rows, sex):
     return people["PINCP_DECILE"].astype(float).groupby(people["AGEP"] // 5 * 5 + 2).mean()
 
 
-figure, axes = plt.subplots(1, 3, figsize=(8.4, 3.3), layout="constrained", sharey=True)
+figure, axes = plt.subplots(1, 3, figsize=(7, 3.3), layout="constrained", sharey=True)
 for axis, (epsilon, rows) in zip(axes, samples.items(), strict=True):
     for sex, label, colour in ((1, "men", "C0"), (2, "women", "C1")):
         real, synthetic = incomes(table, sex), incomes(rows, sex)
@@ -48,5 +48,5 @@ for axis, (epsilon, rows) in zip(axes, samples.items(), strict=True):
     axis.set(title=f"ε = {epsilon:g}", xlabel="age")
 axes[0].set_ylabel("mean income (0 to 9)")
 figure.suptitle("Income by age: lost at ε = 0.1, close to the real one at ε = 1")
-figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
 plt.show()
