@@ -205,6 +205,15 @@ def test_what_sentences_name_is_there(name):
     assert {*re.findall(r"^(?:\w+=\S+ )*make ([\w-]+)", page, re.MULTILINE)} <= {*targets}
 
 
+def test_what_the_changelog_says_of_the_next_release_is_there():
+    """What was removed or renamed is not, so only two sections are compared."""
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8").partition("\n## ")[2].partition("\n## ")[0]
+    sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^### |\Z)", text, re.MULTILINE | re.DOTALL))
+    assert {*sections} <= {"Added", "Changed", "Removed", "Fixed"}
+    codes = [*inline(sections.get("Added", "")), *inline(sections.get("Fixed", ""))]
+    assert [found for code in codes if (found := mistake(code))] == []
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_what_notebooks_name_is_there(path):
     cells = nbformat.read(path, as_version=4).cells
