@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from tabsynth._shown import Shown
 from tabsynth._validate import check_text, integer, make_fields_native, nearest, positive, quote
 from tabsynth.errors import InputError
 
@@ -24,7 +25,7 @@ BITS, MOST_WEIGHTED = 24, 2**28
 
 
 @dataclass(frozen=True, kw_only=True)
-class Design:
+class Design(Shown):
     """The columns of a table that say what its rows stand for; they are neither learned nor sampled.
 
     Parameters

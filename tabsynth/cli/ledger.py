@@ -3,15 +3,12 @@
 import json
 from dataclasses import MISSING
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tabsynth._validate import quote
 from tabsynth.cli.console import cli_command, option, say, say_table
-
-if TYPE_CHECKING:
-    from tabsynth.privacy.ledger.project import ProjectLedger
 
 app = typer.Typer(
     help="One privacy budget for all fits and published reports of a table.", no_args_is_help=True
@@ -87,7 +84,7 @@ def show(
         say(f"Table: {ledger.table}")
     if ledger.unit:
         say(f"Privacy unit: all records of one {quote(ledger.unit)}")
-    say(_standing(ledger))
+    say(ledger.in_words())
     if runs:
         say_table(
             ("run", "method", "started (UTC)", "planned ε", "share of the budget", "ended"),
@@ -111,14 +108,4 @@ def ledger_status(path: Path) -> str:
     """Return the limit and its used share in one line."""
     from tabsynth.privacy.ledger.project import ProjectLedger
 
-    return _standing(ProjectLedger.read(path))
-
-
-def _standing(ledger: "ProjectLedger") -> str:
-    kind = ledger.filter.to_dict()
-    order = "" if kind["order"] is None else f" of order {kind['order']:.4g}"
-    return (
-        f"Ledger {ledger.name}: all fits and reports together satisfy ({ledger.epsilon:g}, {ledger.delta:g})-"
-        f"differential privacy by a {kind['name']}{order}. Used: {ledger.share:.1%} of the budget. Remaining for one"
-        f" more fit: about ε = {ledger.epsilon_left():.4g}."
-    )
+    return ProjectLedger.read(path).in_words()

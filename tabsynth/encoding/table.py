@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from tabsynth._shown import Shown
 from tabsynth._validate import one_of, quote, quote_text
 from tabsynth.encoding.holding import CodeRules
 from tabsynth.encoding.rows import PrivateRows, Records, records_of
@@ -22,7 +23,7 @@ Head = Literal["softmax", "sigmoid"]
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class Block(Shown):
     """The network codes of one column.
 
     Attributes
@@ -50,7 +51,7 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class Layout(Shown):
     """The blocks of a table, side by side. A function of the schema and the scheme alone."""
 
     blocks: tuple[Block, ...]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tabsynth._shown import Shown
 from tabsynth._validate import quote
 from tabsynth.errors import InputError
 from tabsynth.evaluation.claims import claimed_epsilon
@@ -13,7 +14,7 @@ from tabsynth.evaluation.results import worse
 
 
 @dataclass(frozen=True)
-class ComparedMetric:
+class ComparedMetric(Shown):
     """One metric of several synthetic tables.
 
     Attributes
@@ -48,7 +49,7 @@ class ComparedMetric:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Shown):
     """Several synthetic tables of one schema, training table and hold-out, by the metrics that all have.
 
     Attributes

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tabsynth._shown import Shown
 from tabsynth._validate import integer, quote
 from tabsynth.errors import InputError
 
@@ -10,7 +11,7 @@ Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationConfig:
+class EvaluationConfig(Shown):
     """The settings of an evaluation: how much it measures, and its random draws.
 
     Parameters

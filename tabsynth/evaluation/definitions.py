@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tabsynth._shown import Shown
+
 Kind = Literal["utility", "privacy", "shown"]
 Better = Literal["higher", "lower", "closest", "neither"]
 UTILITY: Kind = "utility"
@@ -24,7 +26,7 @@ DIRECTIONS: dict[Better, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Definition:
+class Definition(Shown):
     """The meaning of one figure, or of one family of figures.
 
     Attributes

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 
 from tabsynth._files import json_ready
+from tabsynth._shown import Shown, wrapped
 from tabsynth._typing import JsonObject
 from tabsynth.evaluation.definitions import PRIVACY, UTILITY, Better, Definition, Kind
 from tabsynth.evaluation.results import (
@@ -160,6 +161,12 @@ class Metric(Result):
         object.__setattr__(self, "key", self.key or definition.keys[0])
         object.__setattr__(self, "title", self.title or definition.name)
         object.__setattr__(self, "best", definition.best if self.best is None else self.best)
+
+    def _repr_lines(self) -> list[str]:
+        compared = {"Hold-out reference": self.holdout, "Independent columns": self.baseline}
+        references = [f"{name}: {item}" for name, item in compared.items() if item is not None]
+        about = f"Metric {self.key}, {self.title}: {self.synthetic}. {self.reading}"
+        return wrapped([about, *references])
 
     def to_dict(self) -> JsonObject:
         """Return the figure with the facts of its definition, ready for JSON."""
@@ -315,7 +322,7 @@ class Weights:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
+class Columns(Shown):
     """The meaning of a table's category codes, and the columns that some metrics are about.
 
     Attributes
@@ -443,6 +450,11 @@ class Measured(Result):
     schema_sha256: str = ""
     created: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+
+    def _repr_lines(self) -> list[str]:
+        keys = ", ".join(metric.key for metric in self.metrics)
+        secret = "CONFIDENTIAL: computed from real rows without noise. " * self.confidential
+        return wrapped([f"{type(self).__name__} of {self.label}. {secret}Metrics: {keys}"])
 
     def __getitem__(self, key: str) -> Metric:
         """Return the metric of that key, such as ``"tvd2"``; KeyError if it was not measured."""

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._files import json_ready
+from tabsynth._shown import Shown
 from tabsynth._typing import JsonObject
 
 Z95 = 1.959963984540054
@@ -18,7 +19,7 @@ OUTSIDE, SHORTER = (0.01, 0.05), 0.6
 KNOWN_SHARE, SURE, IMPOSSIBLE = 0.05, 4.0, 1e-6
 
 
-class Result:
+class Result(Shown):
     """Base of the result dataclasses: ``to_dict`` for JSON."""
 
     def to_dict(self) -> JsonObject:
@@ -43,6 +44,9 @@ class Estimate(Result):
     low: float
     high: float
     n: int
+
+    def _repr_lines(self) -> list[str]:
+        return [f"Estimate({self.value:.4g}, 95%: {self.low:.4g} to {self.high:.4g}, n={self.n})"]
 
 
 @dataclass(frozen=True)

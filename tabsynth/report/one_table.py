@@ -22,6 +22,7 @@ from tabsynth.report.page import (
     View,
     abbreviate,
     format_number,
+    packaged_text,
     percentage,
     render,
 )
@@ -46,6 +47,7 @@ LIMITS = {
     "worst": 10,  # sets of columns
     "pairs": 500,  # in the table beside the heat map
 }
+SVG = "http://www.w3.org/2000/svg"
 CAPTION = 200  # letters of a column's description
 
 
@@ -85,6 +87,15 @@ class TableView(View):
             ]
             out.append(Table((title, *HEADER), rows))
         return out
+
+    def first_picture(self) -> Picture | None:
+        """Return the map of the distances of columns and pairs, as an image with a style of its own."""
+        heat = heat_map(self.evaluation.distances, [c.column for c in self.evaluation.columns])
+        if heat is None:
+            return None
+        svg = render("heat.svg", heat=heat).replace("<svg", f'<svg xmlns="{SVG}"', 1)
+        style = f"><style>{packaged_text('style.css')}</style>"
+        return Picture("", svg.replace(">", style, 1), heat["about"])
 
     def page(self) -> str:
         """Return the text of the HTML page."""

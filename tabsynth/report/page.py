@@ -20,6 +20,7 @@ from tabsynth.evaluation.publishing import PrivateEvaluation
 from tabsynth.evaluation.results import Estimate
 
 NOTICE = "This report is itself computed from real data and is not covered by ε: treat it as confidential."
+CELL = 5  # sentences in a notebook
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,15 @@ class View:
     def pictures(self) -> list[Picture]:
         """Return the pictures of the page."""
         return []
+
+    def first_picture(self) -> Picture | None:
+        """Return the picture that says most."""
+        return next(iter(self.pictures()), None)
+
+    def cell(self) -> str:
+        """Return the first sentences, the first picture and where to read on, for a cell of a notebook."""
+        sentences = [self.notice, *self.sentences()][:CELL]
+        return render("cell.html", view=self, sentences=sentences, picture=self.first_picture())
 
     def document(self) -> JsonObject:
         """Return everything, ready for JSON."""

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from tabsynth._files import write_text
+from tabsynth._shown import Shown, wrapped
 from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
 from tabsynth.errors import InputError
@@ -44,7 +45,7 @@ VIEWS: dict[type, Callable[..., View]] = {
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Shown):
     """The report of an evaluation, to be read and written.
 
     A report of exact figures of real rows is confidential: only the owner may read the files that it writes. The report of
@@ -67,6 +68,17 @@ class Report:
     def reports(self) -> dict[str, "Report"]:
         """The reports of single tables, by name: of linked tables, or of those that are compared."""
         return {name: Report(part) for name, part in self.evaluation.parts.items()}
+
+    def _repr_lines(self) -> list[str]:
+        """Return the first sentences of the summary, and where to read on."""
+        notice = f"Report of {self.label}. {self._view.notice}"
+        return wrapped(
+            [notice, *self.summary()], "More: report.summary(), to_frame(), to_html(path)"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the first sentences and the picture that says most."""
+        return self._view.cell()
 
     @property
     def _view(self) -> View:

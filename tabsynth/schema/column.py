@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pandas as pd
 
+from tabsynth._shown import Shown, describe
 from tabsynth._typing import JsonObject
 from tabsynth._validate import check_text, make_fields_native, one_of, quote
 from tabsynth.design import UNCHANGED
@@ -70,7 +71,7 @@ JsonTypes = Mapping[str, type | tuple[type, ...]]
 
 
 @dataclass(frozen=True, kw_only=True, init=False)
-class Column:
+class Column(Shown):
     """One column of a table: its public facts, and the conversion of its values to codes and back.
 
     ``Column(kind="numeric", …)`` gives a :class:`~tabsynth.Numeric`; ``"categorical"`` and ``"ordinal"`` give a
@@ -528,6 +529,15 @@ class Column:
             ) from None
 
     # Schema files.
+
+    def _repr_lines(self) -> list[str]:
+        """Return the facts; of a column that has some from rows only their names, for others may follow from these."""
+        if not self.facts_from_rows:
+            return [describe(self)]
+        about = f"name={quote(self.name)}, provenance={self.provenance!r}"
+        return [
+            f"{type(self).__name__}({about}, read from rows: {', '.join(self.facts_from_rows)})"
+        ]
 
     @property
     def facts_from_rows(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tabsynth._files import parse_json, read_json_text, write_text
+from tabsynth._shown import Shown, html_table, text_table
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import check_text, integer, make_fields_native, quote
 from tabsynth.design import Design
@@ -32,7 +33,7 @@ TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_ -]{0,63}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableKeys:
+class TableKeys(Shown):
     """The keys of one of several linked tables. All are public, and none is learned.
 
     Parameters
@@ -138,7 +139,7 @@ class TableKeys:
             raise InputError(f"Table {where}: {error}") from None
 
 
-class LinkedSchema:
+class LinkedSchema(Shown):
     """The schemas of linked tables, and their keys.
 
     Parameters
@@ -335,6 +336,22 @@ class LinkedSchema:
     def names(self) -> tuple[str, ...]:
         """Names of the tables; parents come before their children."""
         return tuple(self.tables)
+
+    def _repr_table(self) -> tuple[str, list[tuple[str, ...]]]:
+        head = ("table", "columns", "parent", "most rows of one parent")
+        rows = [
+            (name, str(len(s.columns)), keys.parent or "", str(keys.max_children or ""))
+            for (name, s), keys in zip(self.tables.items(), self.keys.values(), strict=True)
+        ]
+        return f"LinkedSchema of {len(rows)} tables", [head, *rows]
+
+    def _repr_lines(self) -> list[str]:
+        about, rows = self._repr_table()
+        return [about, *text_table(rows, (30, 7, 30, 24))]
+
+    def _repr_html_(self) -> str:
+        """Return the tables as an HTML table."""
+        return html_table(*self._repr_table())
 
     def children(self, name: str) -> tuple[str, ...]:
         """Return the tables whose rows belong to rows of a table."""

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._files import parse_json, position, read_json_text, write_text
+from tabsynth._shown import LINES, Shown, html_table, text_table, wrapped
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import MAX_COLUMNS, check_text, one_of, quote, quote_text
 from tabsynth.design import Design, design_from, neighbour_of
@@ -47,6 +48,7 @@ from tabsynth.tables.frames import to_pandas
 
 MAX_COMBINATIONS = 10_000
 MAX_NAMED = 100  # columns of a combination
+MAX_SHOWN = 60  # columns in the table of a notebook
 MAX_MARKS = 2**26  # category codes marked, yes or no, by all combinations: a byte each
 
 Zero = dict[int, np.ndarray]  # by column number, which of its category codes, bool (size,)
@@ -155,7 +157,7 @@ DEFAULT_NULL_VALUES = ("", "NA", "N/A", "NaN", "nan", "<NA>", "null", "NULL")
 
 
 @dataclass(frozen=True)
-class Schema:
+class Schema(Shown):
     """The columns of a table in their order, and the texts that stand for null in its CSV files.
 
     Parameters
@@ -433,6 +435,38 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         """Column names, in order."""
         return tuple(column.name for column in self.columns)
+
+    def _repr_table(self, limit: int) -> tuple[str, list[tuple[str, ...]]]:
+        """Return what the schema is of, and a row for each of the first columns."""
+        design = self.design
+        number = len(self.rules)
+        parts = [f"{number} constraint{'s' * (number > 1)}"] if number else []
+        parts += [f"unit {design.unit}, at most {design.rows} rows"] if design.unit else []
+        parts += [f"weight {design.weight}"] if design.weight else []
+        about = f"Schema of {', '.join([f'{len(self.columns)} columns', *parts])}"
+        if self.confidential:
+            about += ". CONFIDENTIAL: it has facts of private rows"
+        rows: list[tuple[str, ...]] = [
+            ("column", "kind", "dtype", "values", "missing", "provenance")
+        ]
+        for column in self.columns[:limit]:
+            read = column.facts_from_rows
+            facts = (column.dtype, column.domain(4), "yes" if column.nulls else "no")
+            facts = ("–", "read from rows", "–") if read else facts
+            rows.append((column.name, column.kind, *facts, column.provenance))
+        return about, rows
+
+    def _repr_lines(self) -> list[str]:
+        about, rows = self._repr_table(LINES - 2)
+        lines = [*wrapped([about]), *text_table(rows, (22, 12, 14, 30, 7, 10))]
+        others = f"… {len(self.columns) - LINES + 3} more; schema.columns has all"
+        return lines if len(lines) <= LINES else [*lines[: LINES - 1], others]
+
+    def _repr_html_(self) -> str:
+        """Return the columns as an HTML table."""
+        about, rows = self._repr_table(MAX_SHOWN)
+        others = len(self.columns) - MAX_SHOWN
+        return html_table(about, rows, [f"… {others} more columns"] * (others > 0))
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -5,18 +5,18 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 from torch import Tensor
 
 from tabsynth import methods
 from tabsynth._files import check_output
 from tabsynth._progress import progress_bar
+from tabsynth._shown import Shown, wrapped
 from tabsynth._typing import JsonObject
 from tabsynth._validate import integer, one_of, positive, quote
 from tabsynth.design import Design
@@ -61,29 +61,15 @@ def as_counter(table: object) -> object:
     return table
 
 
-def _describe(thing: Any, values: Mapping[str, Any]) -> str:
-    """Return a dataclass in one line: its fields, but those that have their default."""
-    defaults = {f.name: f.default for f in fields(thing)}
-    parts = []
-    for name, value in values.items():
-        default = defaults.get(name)
-        if value is not default and not (type(value) is type(default) and value == default):
-            parts.append(f"{name}={_describe_value(value)}")
-    return f"{type(thing).__name__}({', '.join(parts)})"
+class Certificate(Shown, JsonObject):
+    """The certificate of a fit: a dict whose ``repr`` is its statement."""
+
+    def _repr_lines(self) -> list[str]:
+        return wrapped([f"Certificate: {self.get('statement')}"], "All fields are those of a dict.")
 
 
-def _describe_value(value: object) -> str:
-    if isinstance(value, Schema):
-        return f"<Schema of {len(value.columns)} columns>"
-    if isinstance(value, pd.DataFrame):
-        return f"<table of {len(value)} rows>"
-    if is_dataclass(value) and not isinstance(value, type | Synthesizer):
-        return _describe(value, {f.name: getattr(value, f.name) for f in fields(value)})
-    return repr(value) if isinstance(value, Synthesizer) else quote(value, 80)
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class Synthesizer:
+@dataclass(kw_only=True, eq=False)
+class Synthesizer(Shown):
     """The parameters of a fit and what it left: plan, fit, sample, save.
 
     An estimator is a dataclass, whose fields are its parameters; the constructor only stores them, as that of
@@ -108,10 +94,6 @@ class Synthesizer:
     seeded_: bool = field(init=False)
     # Of a time budget, for the fit that the text describes. A name with an underscore at its end would mean a fitted estimator.
     planned_steps: tuple[str, int] = field(init=False)
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """Return the class and the parameters that are not the default; ``N_CHAR_MAX`` is scikit-learn's, and not used."""
-        return _describe(self, self.get_params(deep=False))
 
     @classmethod
     def parameter_names(cls) -> list[str]:
@@ -314,10 +296,10 @@ class Synthesizer:
         self._check_fitted()
         return None if self.model_.population is None else self.model_.population.interval
 
-    def certificate(self) -> JsonObject:
+    def certificate(self) -> "Certificate":
         """Return the claims about every table that is sampled: a JSON-ready dict."""
         self._check_fitted()
-        return self.model_.certificate()
+        return Certificate(self.model_.certificate())
 
     # Samples and files.
 

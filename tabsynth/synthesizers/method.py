@@ -23,6 +23,7 @@ from torch import Tensor
 
 from tabsynth._files import write_bytes
 from tabsynth._random import Randomness
+from tabsynth._shown import Shown
 from tabsynth._tensors import MAX_HEADER_BYTES, pack, read_tensors
 from tabsynth._typing import JsonObject
 from tabsynth._validate import native, one_of, quote
@@ -223,7 +224,7 @@ class Trained:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FittedModel(Trained, Generic[Encoder]):
+class FittedModel(Shown, Trained, Generic[Encoder]):
     """A fitted model: what sampling, saving and inference need, and nothing else.
 
     Attributes

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tabsynth._random import Randomness
+from tabsynth._shown import Shown, html_table, wrapped
 from tabsynth._threads import limit_threads
 from tabsynth.design import NO_DESIGN
 from tabsynth.encoding.rows import PrivateRows, Rows, codes_of
@@ -30,7 +31,7 @@ POWER, CLASSES, DEPENDENT, MODES = 1.5, 8, 0.6, 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(Shown):
     """The privacy cost of a fit, to be read before it starts.
 
     Attributes
@@ -85,6 +86,19 @@ class Plan:
         elif self.time_limit is not None:
             out.append(f"stops at the time limit of {duration(self.time_limit)}")
         return [*out, *self.notes]
+
+    def _repr_lines(self) -> list[str]:
+        number = len(self.spends)
+        others = self.lines()[number:]
+        listed = [str(spend) for spend in self.spends[:3]]
+        listed += [f"… {number - 3} more mechanisms"] * (number > 3)
+        return wrapped([f"Plan of {self.method}: {others[0]}", *others[1:], *listed])
+
+    def _repr_html_(self) -> str:
+        """Return the mechanisms as an HTML table, with the cost and all warnings below it."""
+        rows = [(s.purpose, s.mechanism.in_words(s.count)) for s in self.spends]
+        others = self.lines()[len(rows) :]
+        return html_table(f"Plan of {self.method}", [("purpose", "mechanism"), *rows], others)
 
     def __str__(self) -> str:
         """Return it in words."""

@@ -15,6 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from tabsynth._files import sha256
+from tabsynth._shown import Shown, wrapped
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import quote
 from tabsynth.design import UNCHANGED
@@ -60,6 +61,7 @@ from tabsynth.privacy.certificate.certificate import (
     USED_RECORDS_OF_0_2,
     beside,
     code,
+    condition,
     conditional_of,
     describe_mechanism,
     design_of,
@@ -67,6 +69,7 @@ from tabsynth.privacy.certificate.certificate import (
     interrupted_claim,
     protected_by,
     read_certificate,
+    rounded_up,
     statement_of,
 )
 from tabsynth.privacy.certificate.completeness import (
@@ -132,7 +135,7 @@ UNITS: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class AccountantResult:
+class AccountantResult(Shown):
     """An upper bound of ε by one accountant, which exceeds the exact ε by about ``error`` at most."""
 
     name: str
@@ -215,7 +218,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(Shown):
     """The result of :func:`verify`: the claim, reasons to refuse it, and whether its signature is trusted.
 
     Attributes
@@ -245,6 +248,15 @@ class Verification:
     bounds: AttackBounds | None = None
     signature: str = UNSIGNED
     authenticated: bool = False
+
+    def _repr_lines(self) -> list[str]:
+        claim = f"Claimed: ε = {rounded_up(self.epsilon)}, δ = {self.certificate.get('delta')}"
+        lines = [f"Refused: {problem}" for problem in self.problems] or [claim]
+        if self.conditions:
+            lines.insert(0, f"The claim holds only if {condition(self.conditions)}.")
+        lines += [f"Privacy unit: {self.certificate.get('privacy_unit')}"]
+        lines += [f"Signature: {self.signature}", f"Notes: {len(self.notes)}"]
+        return wrapped([f"Verification: {self.state.value}", *lines])
 
     @property
     def consistent(self) -> bool:

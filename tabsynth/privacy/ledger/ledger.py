@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
+from tabsynth._shown import Shown, wrapped
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import in_range, integer, positive, quote
 from tabsynth.errors import BudgetError, FileFormatError
@@ -51,7 +52,7 @@ USED_UP = 0.96  # of a filter's budget: with less left another fit is mostly noi
 
 
 @dataclass
-class Account:
+class Account(Shown):
     """The account of a purpose: ``granted`` uses of ``mechanism``, of which ``spent`` are gone.
 
     With a journal, ``number`` is the account's there, and ``reserved`` uses are charged in it: never
@@ -101,7 +102,7 @@ class Account:
         check_process(self.process, self.purpose)
 
 
-class Ledger:
+class Ledger(Shown):
     """The budget (ε, δ) of a table, and every account that draws on it.
 
     Parameters
@@ -172,6 +173,10 @@ class Ledger:
                     earlier=entry.run != run,
                 )
             )
+
+    def _repr_lines(self) -> list[str]:
+        accounts = [f"{a.purpose}: {a.spent:,} of {a.granted:,} uses" for a in self.accounts]
+        return wrapped([f"Ledger of ε = {self.epsilon:g}, δ = {self.delta:g}", *accounts])
 
     @property
     def filter(self) -> PrivacyFilter:

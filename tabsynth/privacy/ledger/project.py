@@ -24,6 +24,7 @@ from stat import S_ISREG
 from types import TracebackType
 from typing import ClassVar, Self
 
+from tabsynth._shown import Shown, wrapped
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import in_range, positive, quote
 from tabsynth.design import neighbour_of
@@ -60,7 +61,7 @@ LONGEST = 200  # characters of the table's label
 
 
 @dataclass(frozen=True, kw_only=True)
-class LedgerRun:
+class LedgerRun(Shown):
     """A fit or a report on a project ledger.
 
     Attributes
@@ -86,7 +87,7 @@ class LedgerRun:
     ended: bool
 
 
-class ProjectLedger(Journal):
+class ProjectLedger(Journal, Shown):
     """A project's ledger: a journal that all runs of one table share, held by this process until it is released, or read once.
 
     Parameters
@@ -166,8 +167,8 @@ class ProjectLedger(Journal):
         table: str = "",
         composition: str = RENYI,
         unit: str | None = None,
-    ) -> None:
-        """Make a new one, for the owner's eyes only (mode 0600).
+    ) -> Self:
+        """Make a new ledger file, which only its owner may read (mode 0600), and return the ledger as it is then.
 
         Parameters
         ----------
@@ -206,7 +207,9 @@ class ProjectLedger(Journal):
             **({} if unit is None else {"unit": unit}),
         }
         header |= {"composition": privacy_filter.composition, "order": privacy_filter.order}
-        cls(path, new={**header, "project": new_name()}).release()
+        ledger = cls(path, new={**header, "project": new_name()})
+        ledger.release()
+        return ledger
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -234,6 +237,23 @@ class ProjectLedger(Journal):
     def name(self) -> str:
         """The name of the file, without its folders."""
         return self.path.name
+
+    def __fspath__(self) -> str:
+        """Return the path, so that a ledger stands where a path of one is expected."""
+        return str(self.path)
+
+    def in_words(self) -> str:
+        """Return the limit, its used share and what is left, when the file was read."""
+        kind = self.filter.to_dict()
+        order = "" if kind["order"] is None else f" of order {kind['order']:.4g}"
+        return (
+            f"Ledger {self.name}: all fits and reports together satisfy ({self.epsilon:g}, {self.delta:g})-"
+            f"differential privacy by a {kind['name']}{order}. Used: {self.share:.1%} of the budget. Remaining for one"
+            f" more fit: about ε = {self.epsilon_left():.4g}."
+        )
+
+    def _repr_lines(self) -> list[str]:
+        return wrapped([self.in_words()], "ProjectLedger.read(path) reads the file again.")
 
     def check_unit(self, unit: str | None) -> None:
         """Refuse a run that protects other units than the ledger: their privacy costs do not add up.

@@ -1,0 +1,99 @@
+"""The text of public objects at the end of a cell: at most ten lines, without facts that were read from the rows of a table."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import MISSING, fields, is_dataclass
+from html import escape
+from pathlib import PurePath
+from textwrap import wrap
+from typing import Any
+
+import pandas as pd
+
+from tabsynth._validate import quote
+
+LINES, WIDTH, LONGEST = 10, 98, 1000
+ITEMS, NESTED = 3, 200  # of a list within an object, and letters of an object within another one
+PLAIN = (str, bytes, int, float, complex, type(None), Set, PurePath)
+
+
+class Shown:
+    """The base of public objects, whose ``repr`` is short: a line of what is no default, or the lines of a subclass."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Keep the ``repr`` of this class where a dataclass would write one of all fields."""
+        super().__init_subclass__(**options)
+        if "__repr__" not in vars(cls):
+            type.__setattr__(cls, "__repr__", cls.__repr__)
+
+    def _repr_lines(self) -> list[str]:
+        """Return the lines of ``repr``; those after the tenth are not shown."""
+        return [describe(self)]
+
+    def __repr__(self, N_CHAR_MAX: int = LONGEST) -> str:
+        """Return at most ten lines and ``N_CHAR_MAX`` characters, which scikit-learn calls so."""
+        return _cut("\n".join(self._repr_lines()[:LINES]), N_CHAR_MAX)
+
+
+def describe(thing: Any) -> str:
+    """Return an object in one line: its fields, but those that have their default."""
+    parts = []
+    for f in fields(thing) if is_dataclass(thing) else ():
+        default = f.default if f.default_factory is MISSING else f.default_factory()
+        value = getattr(thing, f.name, default)
+        if f.repr and not (type(value) is type(default) and value == default):
+            parts.append(f"{f.name}={_text_of(value)}")
+    return f"{type(thing).__name__}({', '.join(parts)})"
+
+
+def _text_of(value: Any) -> str:
+    if isinstance(value, pd.DataFrame):
+        return f"<table of {len(value)} rows>"
+    if isinstance(value, Shown):
+        first, *others = repr(value).split("\n")
+        return _cut(f"<{first}>" if others else first, NESTED)
+    if is_dataclass(value) and not isinstance(value, type):
+        return _cut(describe(value), NESTED)
+    if isinstance(value, Mapping):
+        texts = [f"{quote(key)}: {_text_of(part)}" for key, part in [*value.items()][:ITEMS]]
+        return f"{{{', '.join([*texts, *_more(value)])}}}"
+    if isinstance(value, list | tuple):
+        texts = [*map(_text_of, value[:ITEMS]), *_more(value)]
+        return f"({', '.join(texts)})"
+    return quote(value, 80) if isinstance(value, PLAIN) else f"<{type(value).__name__}>"
+
+
+def _more(items: Collection[Any]) -> list[str]:
+    return [f"… {len(items)} in all"] * (len(items) > ITEMS)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def wrapped(lines: Iterable[str], last: str = "") -> list[str]:
+    """Return lines that are no wider than a cell, as many as are shown, and always the ``last`` one."""
+    out: list[str] = []
+    for line in lines:
+        out += wrap(line, WIDTH, initial_indent="  " * bool(out), subsequent_indent="    ")
+    if len(out) > (most := LINES - bool(last)):
+        out = [*out[: most - 1], "  …"]
+    return [*out, last] if last else out
+
+
+def text_table(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
+    """Return rows of texts below each other, each cut to the width of its column."""
+    cut = [[_cut(text, most) for text, most in zip(row, widths, strict=True)] for row in rows]
+    used = [max(map(len, column)) for column in zip(*cut, strict=True)]
+    return ["  ".join(map(str.ljust, row, used)).rstrip() for row in cut]
+
+
+def html_table(caption: str, rows: Sequence[Sequence[str]], notes: Iterable[str] = ()) -> str:
+    """Return an HTML table, whose first row is its head, with notes below; all texts are escaped."""
+    head, *body = ([escape(text) for text in row] for row in rows)
+    lines = ["".join(f"<td>{text}</td>" for text in row) for row in body]
+    return (
+        f"<table><caption>{escape(caption)}</caption><thead><tr>"
+        + "".join(f'<th scope="col">{text}</th>' for text in head)
+        + f"</tr></thead><tbody>{''.join(f'<tr>{line}</tr>' for line in lines)}</tbody></table>"
+        + "".join(f"<p>{escape(note)}</p>" for note in notes)
+    )
