@@ -35,12 +35,20 @@ class Shown:
 
 
 def describe(thing: Any) -> str:
-    """Return an object in one line: its fields, but those that have their default."""
-    parts = []
+    """Return an object in one line: its fields, but those that have their default.
+
+    Of a column that has facts from the rows of a table these are only named: other facts may follow from them.
+    """
+    read = getattr(thing, "facts_from_rows", ())
+    shown, parts = ("name", "provenance"), [f"read from rows: {', '.join(read)}"] * bool(read)
     for f in fields(thing) if is_dataclass(thing) else ():
         default = f.default if f.default_factory is MISSING else f.default_factory()
         value = getattr(thing, f.name, default)
-        if f.repr and not (type(value) is type(default) and value == default):
+        if (
+            f.repr
+            and (not read or f.name in shown)
+            and not (type(value) is type(default) and value == default)
+        ):
             parts.append(f"{f.name}={_text_of(value)}")
     return f"{type(thing).__name__}({', '.join(parts)})"
 
@@ -89,11 +97,5 @@ def text_table(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str
 
 def html_table(caption: str, rows: Sequence[Sequence[str]], notes: Iterable[str] = ()) -> str:
     """Return an HTML table, whose first row is its head, with notes below; all texts are escaped."""
-    head, *body = ([escape(text) for text in row] for row in rows)
-    lines = ["".join(f"<td>{text}</td>" for text in row) for row in body]
-    return (
-        f"<table><caption>{escape(caption)}</caption><thead><tr>"
-        + "".join(f'<th scope="col">{text}</th>' for text in head)
-        + f"</tr></thead><tbody>{''.join(f'<tr>{line}</tr>' for line in lines)}</tbody></table>"
-        + "".join(f"<p>{escape(note)}</p>" for note in notes)
-    )
+    table = pd.DataFrame(rows[1:], columns=rows[0]).to_html(index=False, border=0, justify="left")
+    return f"<p>{escape(caption)}</p>{table}" + "".join(f"<p>{escape(note)}</p>" for note in notes)

@@ -245,7 +245,7 @@ def test_schemas_plans_and_reports_have_html(objects):
             parser.feed(html)
             assert opened == [] and "<img src=x>" not in html
     kinds = {type(thing).__name__ for thing in objects if hasattr(thing, "_repr_html_")}
-    assert kinds >= {"Schema", "LinkedSchema", "Plan", "Report"}
+    assert kinds >= {"Schema", "Plan", "Report"}
 
 
 def test_a_verification_and_a_plan_say_first_what_matters(objects):

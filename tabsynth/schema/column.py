@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pandas as pd
 
-from tabsynth._shown import Shown, describe
+from tabsynth._shown import Shown
 from tabsynth._typing import JsonObject
 from tabsynth._validate import check_text, make_fields_native, one_of, quote
 from tabsynth.design import UNCHANGED
@@ -529,15 +529,6 @@ class Column(Shown):
             ) from None
 
     # Schema files.
-
-    def _repr_lines(self) -> list[str]:
-        """Return the facts; of a column that has some from rows only their names, for others may follow from these."""
-        if not self.facts_from_rows:
-            return [describe(self)]
-        about = f"name={quote(self.name)}, provenance={self.provenance!r}"
-        return [
-            f"{type(self).__name__}({about}, read from rows: {', '.join(self.facts_from_rows)})"
-        ]
 
     @property
     def facts_from_rows(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tabsynth._files import parse_json, read_json_text, write_text
-from tabsynth._shown import Shown, html_table, text_table
+from tabsynth._shown import Shown, text_table
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import check_text, integer, make_fields_native, quote
 from tabsynth.design import Design
@@ -337,21 +337,12 @@ class LinkedSchema(Shown):
         """Names of the tables; parents come before their children."""
         return tuple(self.tables)
 
-    def _repr_table(self) -> tuple[str, list[tuple[str, ...]]]:
-        head = ("table", "columns", "parent", "most rows of one parent")
-        rows = [
-            (name, str(len(s.columns)), keys.parent or "", str(keys.max_children or ""))
-            for (name, s), keys in zip(self.tables.items(), self.keys.values(), strict=True)
-        ]
-        return f"LinkedSchema of {len(rows)} tables", [head, *rows]
-
     def _repr_lines(self) -> list[str]:
-        about, rows = self._repr_table()
-        return [about, *text_table(rows, (30, 7, 30, 24))]
-
-    def _repr_html_(self) -> str:
-        """Return the tables as an HTML table."""
-        return html_table(*self._repr_table())
+        rows = [("table", "columns", "parent", "most rows of one parent")]
+        for name, schema in self.tables.items():
+            keys, columns = self.keys[name], str(len(schema.columns))
+            rows.append((name, columns, keys.parent or "–", str(keys.max_children or "–")))
+        return [f"LinkedSchema of {len(self.tables)} tables", *text_table(rows, (30, 7, 30, 24))]
 
     def children(self, name: str) -> tuple[str, ...]:
         """Return the tables whose rows belong to rows of a table."""

@@ -124,9 +124,10 @@ def page(report, folder):
     draw = one_table.marginal_figure
 
     def once(item):
-        if repr(item) not in DRAWN:
-            DRAWN[repr(item)] = draw(item)
-        return DRAWN[repr(item)]
+        key = str(item.to_dict())
+        if key not in DRAWN:
+            DRAWN[key] = draw(item)
+        return DRAWN[key]
 
     with mock.patch.object(one_table, "marginal_figure", once):
         report.to_html(folder / "report.html", overwrite=True)

@@ -140,7 +140,7 @@ def test_a_repr_is_a_line_of_what_was_given() -> None:
     assert repr(MargNet(epsilon=1)) == "MargNet(epsilon=1)"
     config = MargNetConfig(steps=3)
     assert repr(MargNet(SCHEMA, epsilon=0.5, config=config, rows=7)) == (
-        "MargNet(config=MargNetConfig(steps=3), epsilon=0.5, rows=7, schema=<Schema of 4 columns>)"
+        "MargNet(schema=<Schema of 4 columns>, epsilon=0.5, rows=7, config=MargNetConfig(steps=3))"
     )
     public = repr(DPWGAN(SCHEMA, epsilon=2, public=frame(30), public_source="a census"))
     assert "public=<table of 30 rows>" in public and "\n" not in public

@@ -250,13 +250,13 @@ class Verification(Shown):
     authenticated: bool = False
 
     def _repr_lines(self) -> list[str]:
-        claim = f"Claimed: ε = {rounded_up(self.epsilon)}, δ = {self.certificate.get('delta')}"
-        lines = [f"Refused: {problem}" for problem in self.problems] or [claim]
+        lines = [f"Verification: {self.state.value}", *(f"Refused: {p}" for p in self.problems)]
         if self.conditions:
-            lines.insert(0, f"The claim holds only if {condition(self.conditions)}.")
-        lines += [f"Privacy unit: {self.certificate.get('privacy_unit')}"]
-        lines += [f"Signature: {self.signature}", f"Notes: {len(self.notes)}"]
-        return wrapped([f"Verification: {self.state.value}", *lines])
+            lines.append(f"The claim holds only if {condition(self.conditions)}.")
+        if self.consistent:
+            delta, unit = self.certificate.get("delta"), self.certificate.get("privacy_unit")
+            lines.append(f"Claimed: ε = {rounded_up(self.epsilon)}, δ = {delta}, for {unit}")
+        return wrapped([*lines, f"Signature: {self.signature}", f"Notes: {len(self.notes)}"])
 
     @property
     def consistent(self) -> bool:

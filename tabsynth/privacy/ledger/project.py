@@ -207,9 +207,8 @@ class ProjectLedger(Journal, Shown):
             **({} if unit is None else {"unit": unit}),
         }
         header |= {"composition": privacy_filter.composition, "order": privacy_filter.order}
-        ledger = cls(path, new={**header, "project": new_name()})
-        ledger.release()
-        return ledger
+        cls(path, new={**header, "project": new_name()}).release()
+        return cls.read(path)
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
