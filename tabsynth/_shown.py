@@ -7,8 +7,6 @@ from pathlib import PurePath
 from textwrap import wrap
 from typing import Any
 
-import pandas as pd
-
 from tabsynth._validate import quote
 
 LINES, WIDTH, LONGEST = 10, 98, 1000
@@ -54,7 +52,7 @@ def describe(thing: Any) -> str:
 
 
 def _text_of(value: Any) -> str:
-    if isinstance(value, pd.DataFrame):
+    if type(value).__name__ == "DataFrame":
         return f"<table of {len(value)} rows>"
     if isinstance(value, Shown):
         first, *others = repr(value).split("\n")
@@ -97,5 +95,7 @@ def text_table(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str
 
 def html_table(caption: str, rows: Sequence[Sequence[str]], notes: Iterable[str] = ()) -> str:
     """Return an HTML table, whose first row is its head, with notes below; all texts are escaped."""
+    import pandas as pd
+
     table = pd.DataFrame(rows[1:], columns=rows[0]).to_html(index=False, border=0, justify="left")
     return f"<p>{escape(caption)}</p>{table}" + "".join(f"<p>{escape(note)}</p>" for note in notes)

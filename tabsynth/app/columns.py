@@ -3,10 +3,22 @@
 from functools import partial
 from typing import Any
 
+from markupsafe import Markup, escape
 from nicegui import ui
 
 from tabsynth._validate import quote
-from tabsynth.app.elements import action, box, button, choice, field, items, part, text
+from tabsynth.app.elements import (
+    action,
+    box,
+    button,
+    choice,
+    field,
+    items,
+    part,
+    show_if,
+    table,
+    text,
+)
 from tabsynth.app.page import Page
 from tabsynth.app.state import ColumnView
 from tabsynth.design import UNCHANGED
@@ -14,7 +26,7 @@ from tabsynth.drafting.summary import group_reasons
 from tabsynth.schema.column import KINDS, fact_names
 from tabsynth.schema.editing import Edit
 
-LISTED = 25  # columns in one table
+CLICK = "event => event.target.dataset.number && emit(event.target.dataset.number)"
 HINT = 60  # characters of what was read from the rows, beside a field
 MEANING = (
     "You vouch that every fact of this column is public; no program checks it, and no ε covers it."
@@ -99,55 +111,25 @@ def _design(page: Page) -> None:
 
 
 def _list(page: Page, views: list[ColumnView]) -> None:
-    page.place.first = min(page.place.first, (len(views) - 1) // LISTED * LISTED)
-    listed = views[page.place.first : page.place.first + LISTED]
-    head = ("column", "kind", "values", "missing", "provenance", "source", "")
-    caption = f"Columns {page.place.first + 1} to {page.place.first + len(listed)} of {len(views)}"
-    with (
-        part("div", "scroll", role="region", aria_label=caption, tabindex="0"),
-        part("table", "plain"),
-    ):
-        text(caption, "caption")
-        with part("thead"), part("tr"):
-            for name in head:
-                text(name or "edit", "th").props["scope"] = "col"
-        with part("tbody"):
-            for i, view in enumerate(listed, page.place.first):
-                _row(page, view, i)
-    if len(views) > LISTED:
-        with part("div", "buttons"):
-            button("Earlier columns", lambda: _turn(page, -LISTED)).set_enabled(
-                page.place.first > 0
+    mark = Markup(' <span class="mark {}">{}</span>')
+    rows = []
+    for i, view in enumerate(views):
+        declared = view.provenance == "declared" and bool(view.copied)
+        shown = UNCHANGED if declared else view.provenance
+        kind = "bad" if declared else PROVENANCE_MARKS[view.provenance]
+        values = escape(view.domain)
+        if view.copied:
+            values += mark.format("bad", "read from the rows")
+        edit = Markup('<button type="button" data-number="{}" aria-label="Edit {}">Edit</button>')
+        rows.append(
+            (
+                *(view.name, f"{view.kind} ({view.dtype})", values, "yes" if view.nulls else "no"),
+                *(mark.format(kind, shown), view.source or "none", edit.format(i, view.name)),
             )
-            later = page.place.first + LISTED < len(views)
-            button("Later columns", lambda: _turn(page, LISTED)).set_enabled(later)
-
-
-def _row(page: Page, view: ColumnView, i: int) -> None:
-    with part("tr"):
-        text(view.name, "th").props["scope"] = "row"
-        text(f"{view.kind} ({view.dtype})", "td", "word")
-        with part("td"):
-            text(view.domain, "div")
-            if view.copied:
-                text("read from the rows", "span", "mark bad")
-        text("yes" if view.nulls else "no", "td", "word")
-        with part("td", "word"):
-            declared = view.provenance == "declared" and bool(view.copied)
-            text(
-                UNCHANGED if declared else view.provenance,
-                "span",
-                f"mark {'bad' if declared else PROVENANCE_MARKS[view.provenance]}",
-            )
-        text(view.source or "none", "td", "" if view.source else "soft")
-        with part("td", "word"):
-            button("Edit", lambda: _open(page, i), name=f"Edit {view.name}")
-
-
-def _turn(page: Page, by: int) -> None:
-    page.place.first = max(0, page.place.first + by)
-    page.place.chosen = page.place.first
-    page.show()
+        )
+    head = ("column", "kind", "values", "missing", "provenance", "source", "edit")
+    listed = table(f"All {len(views)} columns", head, rows)
+    listed.on("click", lambda event: _open(page, int(event.args)), js_handler=CLICK)
 
 
 def _open(page: Page, i: int) -> None:
@@ -183,7 +165,7 @@ def _form(page: Page, view: ColumnView, number: int) -> None:
             nulls = choice("Values may be missing", options)
             source = field("Public source, such as: codebook 2019", view.source, wide=True)
         for element, fact in ((low, "low"), (high, "high"), (values, "categories")):
-            element.bind_visibility_from(kind, "value", backward=partial(_has, fact))
+            show_if(element, kind, partial(_has, fact))
         with part():
             declare = ui.checkbox("I declare that these facts are public, as the source has them")
         text(f"{MEANING} {WHAT_STAYS}" if read else MEANING, "p", "soft")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
 from nicegui import ui
 
 from tabsynth.app.steps import Step
@@ -23,10 +24,12 @@ def part(tag: str = "div", classes: str = "", **attributes: str) -> Any:
     return element
 
 
-def field(label: str, value: str = "", hint: str = "", *, wide: bool = False) -> Any:
-    """Return a field for a text."""
-    element = ui.input(label, value=value).props("outlined dense stack-label")
-    element.classes("wide" * wide)
+def field(
+    label: str, value: str = "", hint: str = "", *, wide: bool = False, kind: Any = ui.input
+) -> Any:
+    """Return a field for a text, below its label; ``kind`` is the class of the element."""
+    with _labelled(label, wide):
+        element = kind(label, value=value).props("outlined dense stack-label")
     if hint:
         element.props["hint"] = hint
     return element
@@ -35,7 +38,21 @@ def field(label: str, value: str = "", hint: str = "", *, wide: bool = False) ->
 def choice(label: str, options: Sequence[str] | Mapping[str, str], value: str = "") -> Any:
     """Return a field to choose one of several options; a mapping has the text that is shown for each."""
     shown = dict(options) if isinstance(options, Mapping) else list(options)
-    return ui.select(shown, label=label, value=value).props("outlined dense")
+    with _labelled(label):
+        return ui.select(shown, label=label, value=value).props("outlined dense")
+
+
+def _labelled(label: str, wide: bool = False) -> Any:
+    """Return the place of a field, with its label, which wraps; that of Quasar, which does not, is for screen readers."""
+    place = part("div", "field" + " wide" * wide)
+    with place:
+        text(label, "div", "label").props["aria-hidden"] = "true"
+    return place
+
+
+def show_if(element: Any, by: Any, allows: Callable[[str], bool]) -> None:
+    """Show a field with its label only where the value of another one allows it."""
+    element.parent_slot.parent.bind_visibility_from(by, "value", backward=allows)
 
 
 def heading(content: str) -> None:
@@ -75,21 +92,25 @@ def action(label: str, act: Callable[[], Any], *, main: bool = False, name: str 
 
 def table(
     caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
-) -> None:
-    """Return a table; ``numbers`` are the columns that are aligned at the right."""
-    with (
-        part("div", "scroll", role="region", aria_label=caption, tabindex="0"),
-        part("table", "plain"),
-    ):
-        text(caption, "caption")
-        with part("thead"), part("tr"):
-            for j, name in enumerate(head):
-                text(name, "th", "number" * (j in numbers)).props["scope"] = "col"
-        with part("tbody"):
-            for row in rows:
-                with part("tr"):
-                    for j, cell in enumerate(row):
-                        text(cell, "td", "number" * (j in numbers))
+) -> Any:
+    """Return a table, one element however long; ``numbers`` are the columns that are aligned at the right.
+
+    Cells are escaped, unless they are :class:`markupsafe.Markup`.
+    """
+    kinds = ["number" * (j in numbers) for j in range(len(head))]
+    marks = ["th", *["td"] * (len(head) - 1)]
+    cell = Markup('<{0} class="{1}" data-name="{2}">{3}</{0}>')
+    title = Markup('<th scope="col" class="{}">{}</th>')
+    titles = Markup("").join(map(title.format, kinds, head))
+    lines = (Markup("").join(map(cell.format, marks, kinds, head, row)) for row in rows)
+    body = Markup("").join(map(Markup("<tr>{}</tr>").format, lines))
+    with part("div", "scroll", role="region", aria_label=caption, tabindex="0"):
+        return ui.html(
+            Markup(
+                '<table class="plain"><caption>{}</caption><thead><tr>{}</tr></thead><tbody>{}</tbody></table>'
+            ).format(caption, titles, body),
+            sanitize=False,  # every text is escaped above
+        )
 
 
 def code(step: Step | None, note: str = "") -> None:

@@ -64,6 +64,19 @@ class Job(logging.Handler):
         """True while it was cancelled and has not ended yet."""
         return self._stop.is_set() and self.state == RUNNING
 
+    @property
+    def share(self) -> float:
+        """The part of the stage that is done, from 0 to 1; 0 where it is not known."""
+        return self.done / self.total if self.total else 0.0
+
+    @property
+    def progress(self) -> str:
+        """The stage and its part that is done, in a sentence."""
+        if self.stopping:
+            return f"{self.title} ends at its next step."
+        percent = f", {self.share:.0%}" if self.total else ""
+        return f"{self.title}: {self.stage or 'running'}{percent}."
+
     def wait(self, seconds: float | None = None) -> "Job":
         """Wait for its end."""
         self._thread.join(seconds)

@@ -25,15 +25,14 @@ class Place:
     ----------
     stage : int
         The step, from 0.
-    chosen, first : int
-        The column that is edited, and the first one of those that are listed.
+    chosen : int
+        The column that is edited.
     answers : dict
         For the release.
     """
 
     stage: int = 0
     chosen: int = 0
-    first: int = 0
     answers: dict[str, str] = field(default_factory=dict)
 
 
@@ -188,7 +187,7 @@ class Page:
             return
         if job.state == RUNNING:
             with part("div", "box"):
-                self.words = text(f"{job.title} is running.")
+                self.words = text(job.progress)
                 self.bar = ui.linear_progress(0, show_value=False).props("rounded")
                 self.bar.props["aria-label"] = f"Progress of: {job.title}"
                 self.bar.props["indeterminate"] = job.total == 0
@@ -207,15 +206,9 @@ class Page:
         job = self.session.job
         if job is None or job.state != RUNNING:
             return
-        words = f"{job.title} is running."
-        if job.stage:
-            words = f"{job.title}: {job.stage}"
-            words += f", {job.done:,} of {job.total:,}." if job.total else "."
-        if job.stopping:
-            words = f"{job.title} ends at its next step."
-        self.words.set_text(words)
+        self.words.set_text(job.progress)
         self.bar.props["indeterminate"] = job.total == 0
-        self.bar.set_value(job.done / job.total if job.total else 0)
+        self.bar.set_value(job.share)
 
     def _fill_content(self) -> None:
         with part("section", "card", aria_label=self.stages[self.place.stage][0]):

@@ -6,6 +6,7 @@ the rows of the table before a person has confirmed that the screen is confident
 
 import json
 import os
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from tabsynth.schema.editing import Edit, edit, parse_bounds, parse_values, with
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import read_any, read_table, suffix
 from tabsynth.tables.labelled import with_labels
+from tabsynth.tables.parts import are_parts, write_parts
 
 READING = ("sep", "encoding", "decimal", "sheet")
 REPORT = "report.html"
@@ -209,7 +211,7 @@ class Session:
             from tabsynth.planning import bounds_of, column_errors, plan, plan_bounds
 
             budget = (settings.epsilon, settings.delta)
-            cost = plan(settings.method, settings.rows, *budget, schema, **settings.classes)
+            cost = plan(settings.method, settings.fitted_rows, *budget, schema, **settings.classes)
             (bound,) = plan_bounds([schema.design.rows], *budget, max_weight=schema.max_weight)
             attacker = bounds_of(cost)
             self.state.settings = settings
@@ -217,7 +219,7 @@ class Session:
                 lines=tuple(cost.lines()),
                 attacker=() if attacker is None else tuple(attacker.lines(schema.design.neighbour)),
                 one_count=bound.noise,
-                errors=column_errors(cost, schema, settings.rows),
+                errors=column_errors(cost, schema, settings.fitted_rows),
             )
             self.state.note(steps.plan(self.state.schema_path, settings))
             return ["Planned. No row was read."]
@@ -241,19 +243,34 @@ class Session:
         state = self.state
         _, settings = state.need_plan()
         paths = (state.schema_path, state.file(".model"), state.file(".checkpoint"))
-        return steps.fit(state.need_table(), *paths, state.reading, settings)
+        table, reading = state.training
+        return steps.fit(table, *paths, reading, settings)
+
+    def _keep_apart(self, job: Job, schema: Schema, share: float) -> None:
+        """Write the rows for the fit and those that are kept apart, unless both files have the rows of the table already."""
+        state = self.state
+        table, files = state.need_confirmed(), (state.training[0], state.holdout or Path())
+        rows = read_table(table, schema, **state.reading)
+        job.step("keeping rows apart", 0, 0)
+        there = all(file.is_file() for file in files)
+        if there and are_parts(rows, [read_table(file, schema) for file in files]):
+            return
+        overwrite, seed = max(map(state.replaces, files)), secrets.randbits(63)
+        write_parts(rows, schema, files, share, seed, overwrite=overwrite)
+        state.written.update(files)
+        paths = (table, state.schema_path, *files)
+        state.note(steps.keep_apart(*paths, state.reading, share, seed, overwrite=overwrite))
 
     def fit(self) -> Job:
         """Fit in the background, or resume the fit that was cancelled."""
         from tabsynth.synthesizers.session import interrupted_cost, is_model_of
 
         state = self.state
-        table = state.need_confirmed()
+        state.need_confirmed()
         schema, settings = state.need_plan()
-        step = self.fit_step()
+        (table, reading), step = state.training, self.fit_step()
         out, checkpoint = state.file(".model"), state.file(".checkpoint")
         overwrite = is_model_of(checkpoint, out) or state.replaces(out)
-        reading = dict(state.reading)
         fitted: list[Any] = []
 
         def work(job: Job) -> list[str]:
@@ -270,6 +287,8 @@ class Session:
             fitted.append(model)
             model.check()  # what a fit refuses is refused before the table is read
             job.step("reading the table", 0, 0)
+            if settings.holdout:
+                self._keep_apart(job, schema, settings.holdout)
             rows = read_table(table, schema, **reading)
             job.step("beginning", 0, 0)
             state.note(step)
@@ -330,9 +349,10 @@ class Session:
     def evaluate(self, holdout: str = "", target: str | None = None) -> Job:
         """Compare the synthetic table with the real one; the report is confidential."""
         state = self.state
-        table, synthetic = state.need_confirmed(), state.need_synthetic()
-        schema, reading = state.need_schema(), dict(state.reading)
-        other = Path(holdout.strip()) if holdout.strip() else None
+        (table, reading), synthetic = state.training, state.need_synthetic()
+        schema, other = state.need_schema(), state.holdout
+        if other is None and holdout.strip():
+            other = Path(holdout.strip())
         out, public = state.report_folder, state.public_key
         overwrite = state.replaces(out / REPORT)
 
@@ -354,6 +374,7 @@ class Session:
             _write_report(report, out, overwrite)
             state.written.add(out / REPORT)
             state.summary = report.summary()
+            state.picture = report.picture()
             files = (table, synthetic, state.schema_path, out)
             state.note(steps.evaluate(*files, reading, other, target, public, overwrite=overwrite))
             return [f"Report: {out / REPORT}"]
@@ -363,8 +384,8 @@ class Session:
     def publish(self, epsilon: float) -> Job:
         """Make a report of noisy figures, which may be published; its cost is in addition to that of the fit."""
         state = self.state
-        table, synthetic = state.need_confirmed(), state.need_synthetic()
-        schema, reading = state.need_schema(), dict(state.reading)
+        (table, reading), synthetic = state.training, state.need_synthetic()
+        schema = state.need_schema()
         ledger = None if state.settings is None else state.settings.ledger
         out = state.file("-published")
         overwrite = state.replaces(out / REPORT)

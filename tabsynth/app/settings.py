@@ -26,6 +26,9 @@ class Settings:
         Whether ``rows`` is the exact number and public. The fit then takes it, and does not measure it.
     class_column : str, optional
         Of ``pate-acgan``, which needs it: the column whose values are the classes.
+    holdout : float
+        The share of rows, from 0 to 0.9, that are kept apart for the report: a public choice. Each row, or unit, is drawn by
+        itself. The fit reads the others only.
     accept_drafted : bool
         Whether a person accepts a claim that is conditional on drafted columns.
     ledger : path, optional
@@ -40,6 +43,7 @@ class Settings:
     rows: int
     rows_are_public: bool = False
     class_column: str | None = None
+    holdout: float = 0.25
     accept_drafted: bool = False
     ledger: Path | None = None
     name: str = "fit"
@@ -50,6 +54,11 @@ class Settings:
         positive("epsilon", self.epsilon)
         in_range("delta", self.delta, 0, 1, low_open=True, high_open=True)
         integer("rows", self.rows)
+        in_range("holdout", self.holdout, 0, 0.9)
+        if self.rows_are_public and self.holdout:
+            raise InputError(
+                "The number of fitted rows is random where some are kept apart; keep 0% apart, or do not declare it."
+            )
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", self.name):
             raise InputError(
                 f"Expected a name of the fit of letters, digits, - and _, got {quote(self.name)}."
@@ -63,6 +72,11 @@ class Settings:
     def classes(self) -> dict[str, Any]:
         """The column of classes as a parameter, where there is one."""
         return {} if self.class_column is None else {"class_column": self.class_column}
+
+    @property
+    def fitted_rows(self) -> int:
+        """The number of rows that the plan is for, less those that are kept apart."""
+        return max(1, round(self.rows * (1 - self.holdout)))
 
     @property
     def public_rows(self) -> int | None:

@@ -1,6 +1,7 @@
 """The steps of the page: what each shows and asks. What it does is in :class:`tabsynth.app.session.Session`."""
 
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from tabsynth.app.elements import (
     heading,
     items,
     part,
+    show_if,
     table,
     text,
 )
@@ -240,6 +242,11 @@ def plan(page: Page) -> None:
             "" if current is None else str(current.rows),
             "known from elsewhere",
         )
+        holdout = field(
+            "Rows kept apart for the report, in %",
+            f"{100 * (0.25 if current is None else current.holdout):g}",
+            "drawn at random, not fitted",
+        )
         name = field("Name of the fit", "fit" if current is None else current.name, "for its files")
         ledger = field(
             "Project ledger, if there is one",
@@ -247,10 +254,11 @@ def plan(page: Page) -> None:
             "counts all fits together",
         )
         classes = choice(
-            "Column of classes, for pate-acgan",
+            "Column of classes",
             ["", *facts.learned.names],
             "" if current is None or current.class_column is None else current.class_column,
         )
+        show_if(classes, method, lambda name: name == "pate-acgan")
     public = ui.checkbox("The number of rows is exact and public: the fit may use it")
     public.set_value(current is not None and current.rows_are_public)
     accept = None
@@ -267,7 +275,8 @@ def plan(page: Page) -> None:
             delta=number("δ", delta.value, float),
             rows=number("the number of rows", rows.value, int),
             rows_are_public=bool(public.value),
-            class_column=classes.value or None,
+            holdout=number("the rows kept apart", holdout.value, float) / 100,
+            class_column=(classes.value or None) if method.value == "pate-acgan" else None,
             accept_drafted=accept is not None and bool(accept.value),
             ledger=_path(ledger.value),
             name=name.value.strip(),
@@ -313,7 +322,7 @@ def _show_plan(page: Page, settings: Settings) -> None:
     if planned.one_count is not None:
         text(
             f"A single count that had the whole budget would have noise of standard deviation {planned.one_count:,.3g} rows,"
-            f" {planned.one_count / settings.rows:.3%} of {settings.rows:,} rows. A fit releases many counts, which have more noise."
+            f" {planned.one_count / settings.fitted_rows:.3%} of {settings.fitted_rows:,} rows. A fit releases many counts, which have more noise."
         )
     if planned.errors:
         table(
@@ -321,7 +330,7 @@ def _show_plan(page: Page, settings: Settings) -> None:
             ("column", "values", "noise of a count, rows", "expected distance, 0 to 1"),
             [
                 (x.column, f"{x.codes:,}", f"{x.noise:,.3g}", f"{x.distance:.3f}")
-                for x in planned.errors[:60]
+                for x in planned.errors
             ],
             numbers=(1, 2, 3),
         )
@@ -399,8 +408,12 @@ def report(page: Page) -> None:
         ],
         "warn",
     )
+    kept = session.state.holdout
+    if kept is not None:
+        text(f"Rows that the fit has not read: {kept}. The report compares with them, too.")
     with part("div", "fields"):
         holdout = field("Hold-out table, if there is one", "", "real rows that were not fitted")
+        holdout.parent_slot.parent.set_visibility(kept is None)
         names = ["", *session.state.need_schema().learned.names]
         target = choice("Column to predict, if there is one", names)
 
@@ -410,6 +423,10 @@ def report(page: Page) -> None:
     action("Evaluate", lambda: page.do(evaluate), main=not session.state.summary)
     if session.state.summary:
         text("Summary", "h3")
+        picture = session.state.picture
+        if picture is not None:
+            part("img", "picture", src=picture.source, alt=picture.alt)
+            text(picture.alt, "p", "soft")
         items(session.state.summary)
         ui.link("Open the whole report in a new tab", "/report", new_tab=True)
         code(next((s for s in reversed(session.state.history) if s.title == "Evaluate"), None))
@@ -489,8 +506,9 @@ def _answer(page: Page, name: str) -> None:
     def keep(event: Any) -> None:
         page.place.answers[name] = event.value or ""
 
-    element = ui.textarea(f"{name.capitalize()}: {question}.{hint}", value=start, on_change=keep)
-    element.props("outlined dense stack-label autogrow rows=1")
+    label = f"{name.capitalize()}: {question}.{hint}"
+    element = field(label, start, wide=True, kind=partial(ui.textarea, on_change=keep))
+    element.props("autogrow rows=1")
 
 
 STAGES = [

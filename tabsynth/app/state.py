@@ -19,6 +19,7 @@ from tabsynth.tables.files import suffix
 
 if TYPE_CHECKING:
     from tabsynth.planning import ColumnError
+    from tabsynth.report.page import Picture
     from tabsynth.synthesizers import Synthesizer
 
 SCHEMA = "schema.json"
@@ -120,6 +121,7 @@ class Preparation:
         self.key: Path | None = None
         self.synthetic: Path | None = None
         self.summary: list[str] = []
+        self.picture: Picture | None = None
         self.published: Path | None = None
         self.released: Path | None = None
         self.history: list[Step] = []
@@ -152,6 +154,19 @@ class Preparation:
         """Return a file of the present fit."""
         name = "fit" if self.settings is None else self.settings.name
         return self.folder / f"{name}{ending}"
+
+    @property
+    def holdout(self) -> Path | None:
+        """The rows that are kept apart from the fit; None where it reads all."""
+        share = 0 if self.settings is None else self.settings.holdout
+        return self.file(f"-holdout-{100 * share:g}.csv") if share else None
+
+    @property
+    def training(self) -> tuple[Path, dict[str, str]]:
+        """The table that the fit reads, and the options of reading it."""
+        if self.holdout is None:
+            return self.need_confirmed(), self.reading
+        return Path(str(self.holdout).replace("-holdout-", "-train-")), {}
 
     @property
     def report_folder(self) -> Path:

@@ -135,7 +135,7 @@ def make_ledger(path: Path, epsilon: float, delta: float) -> Step:
 
 def plan(schema: Path, settings: Settings) -> Step:
     """Return the planned privacy cost."""
-    facts = {"rows": settings.rows, "method": settings.method}
+    facts = {"rows": settings.fitted_rows, "method": settings.method}
     budget = {"epsilon": settings.epsilon, "delta": settings.delta}
     return Step(
         title="Plan the privacy cost",
@@ -145,8 +145,8 @@ def plan(schema: Path, settings: Settings) -> Step:
         python=(
             "from tabsynth import Schema, plan\nfrom tabsynth.planning import column_errors\n\n"
             f"schema = {_call('Schema.load', schema)}\n"
-            f"cost = plan({settings.method!r}, {settings.rows}, schema=schema{_more(**budget, **settings.classes)})\n"
-            f"print(cost)\nprint(column_errors(cost, schema, {settings.rows}))"
+            f"cost = plan({settings.method!r}, {settings.fitted_rows}, schema=schema{_more(**budget, **settings.classes)})\n"
+            f"print(cost)\nprint(column_errors(cost, schema, {settings.fitted_rows}))"
         ),
     )
 
@@ -178,6 +178,28 @@ def fit(
             f"model.fit(read_table({_code(table)}, schema{_more(**reading)}){_more(**keeping)})\n"
             f"model.save({_code(model)})"
         ),
+    )
+
+
+def keep_apart(
+    table: Path,
+    schema: Path,
+    training: Path,
+    holdout: Path,
+    reading: Reading,
+    share: float,
+    seed: int,
+    *,
+    overwrite: bool = False,
+) -> Step:
+    """Return the rows for the fit, and those that are kept apart from it."""
+    return _by_python(
+        "Keep rows apart",
+        "from tabsynth import Schema, read_table\nfrom tabsynth.tables.parts import write_parts\n\n"
+        f"schema = {_call('Schema.load', schema)}\n"
+        f"table = read_table({_code(table)}, schema{_more(**reading)})\n"
+        f"files = ({_code(training)}, {_code(holdout)})\n"
+        f"write_parts(table, schema, files, {share}, {seed}{_replacing(overwrite)})",
     )
 
 

@@ -25,7 +25,7 @@ from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.report.comparison import ComparisonView, comparison_frame
 from tabsynth.report.linked import LinkedView
 from tabsynth.report.one_table import TableView
-from tabsynth.report.page import View
+from tabsynth.report.page import Picture, View
 from tabsynth.report.published import PublishedView
 from tabsynth.report.tabular import metrics_frame, to_markdown
 from tabsynth.schema.linked import (
@@ -87,6 +87,10 @@ class Report(Shown):
     def summary(self) -> list[str]:
         """Return the results in plain words, a sentence or a few for each."""
         return self._view.sentences()
+
+    def picture(self) -> Picture | None:
+        """Return the picture that says most, of one table the map of its distances; None where there is none."""
+        return self._view.first_picture()
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row per metric: value, interval, n, hold-out reference, independent columns, citation.

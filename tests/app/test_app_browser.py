@@ -37,6 +37,14 @@ CONTROLS = {
 }
 
 
+# The labels that reach into the answers below them, and cells that reach out of their table.
+OVERLAPS = """() => [
+  ...[...document.querySelectorAll('.field')].filter(field => field.querySelector('.label').getBoundingClientRect().bottom >
+    field.querySelector('.q-field__control').getBoundingClientRect().top + 1),
+  ...[...document.querySelectorAll('table.plain td')].filter(cell => cell.getBoundingClientRect().right > innerWidth),
+].map(element => element.innerText)"""
+
+
 class Keyboard:
     """A person with a keyboard: reaches controls by Tab, by their role and name, and types."""
 
@@ -99,8 +107,11 @@ class Keyboard:
         ]
         assert len(controls) > 8
         assert [control for control in controls if not control[1].strip()] == []
-        wide = self.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
-        assert wide[0] <= wide[1]
+        for width in (400, 1100):
+            self.page.set_viewport_size({"width": width, "height": 800})
+            wide = self.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+            assert wide[0] <= wide[1]
+            assert self.page.evaluate(OVERLAPS) == []
 
 
 def asked():
@@ -230,6 +241,11 @@ def _walk(folder, served, browser, page):
     keys.see("Expected a whole number for the number of rows, got 'many'")
     keys.type("Number of rows for the plan", "150")
     keys.type("ε", "4")
+    assert page.get_by_role("combobox", name="Column of classes").count() == 0  # margnet has none
+    keys.type("Rows kept apart for the report, in %", "95")
+    keys.press("Show the plan")
+    keys.see("Expected holdout in [0, 0.9], got holdout=0.95")
+    keys.type("Rows kept apart for the report, in %", "30")
     keys.press("Show the plan")
     keys.see("spends epsilon = 4 at delta = 1e-05")
     keys.named()
@@ -249,6 +265,8 @@ def _walk(folder, served, browser, page):
     keys.step("Look at the report")
     keys.press("Evaluate")
     keys.see("Evaluation: done.")
+    picture = page.get_by_role("img", name="eat map")
+    assert picture.evaluate("image => image.naturalWidth") > 100
     with page.context.expect_page() as tab:
         keys.press("Open the whole report in a new tab", "link")
     tab.value.get_by_text("treat it as confidential").first.wait_for()

@@ -1,5 +1,6 @@
 """The review of a schema: column by column, with what was read from the rows beside its field, and no field filled with it."""
 
+import re
 from types import SimpleNamespace
 
 import page_server
@@ -29,7 +30,7 @@ def shown(session, chosen):
     """The texts of the page, and its fields by their labels: value and hint."""
     client = nicegui.Client(nicegui_page("/review"), request=None)
     with client:
-        place = SimpleNamespace(chosen=chosen, first=0)
+        place = SimpleNamespace(chosen=chosen)
         review_columns(SimpleNamespace(session=session, place=place))
     elements = list(client.elements.values())
     fields = {
@@ -37,7 +38,8 @@ def shown(session, chosen):
         for e in elements
         if "label" in e.props
     }
-    return [str(e.text) for e in elements if getattr(e, "text", None)], fields
+    cells = [text for e in elements for text in re.findall(">([^<]+)<", getattr(e, "content", ""))]
+    return [*cells, *(str(e.text) for e in elements if getattr(e, "text", None))], fields
 
 
 def test_what_was_read_from_the_rows_stands_beside_an_empty_field(session):

@@ -21,6 +21,8 @@ from tabsynth.drafting import draft_schema
 from tabsynth.errors import TableError
 from tabsynth.privacy import ProjectLedger
 from tabsynth.schema.editing import Edit
+from tabsynth.tables import read_table
+from tabsynth.tables.parts import are_parts
 
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time", "few_attacks")
 
@@ -237,6 +239,9 @@ def test_edits_that_contradict_change_nothing(session):
         {"name": "../up"},
         {"method": "pate-acgan"},
         {"class_column": "town"},
+        {"holdout": -0.1},
+        {"holdout": 0.95},
+        {"rows_are_public": True},
     ],
 )
 def test_settings_that_cannot_be_are_refused(wrong):
@@ -304,6 +309,7 @@ def test_the_whole_way_and_the_shown_commands_and_code_do_the_same(session, fold
         *("Make the folder", "Draft a schema to review", *["Edit the schema"] * 6),
         *(
             "Plan the privacy cost",
+            "Keep rows apart",
             "Fit",
             "Make a key pair",
             "Draw the synthetic table",
@@ -379,6 +385,44 @@ def test_a_cancelled_fit_keeps_its_charge_and_is_resumed(session):
     assert ProjectLedger.read(ledger).share == used and len(ProjectLedger.read(ledger).runs()) == 1
 
 
+@pytest.mark.slow
+def test_rows_are_kept_apart_from_the_fit_and_used_by_the_report(session):
+    reviewed(session)
+    session.plan(SETTINGS).wait()
+    assert session.fit().wait().state == DONE, session.job.lines
+    files = Path("work/fit-train-25.csv"), Path("work/fit-holdout-25.csv")
+    assert [file.stat().st_mode & 0o777 for file in files] == [0o600, 0o600]
+    schema = session.state.schema
+    train, holdout = (read_table(file, schema) for file in files)
+    assert 10 < len(holdout) < 70 and len(train) + len(holdout) == 150
+    assert are_parts(read_table("people.csv", schema), [train, holdout])
+    written = [file.read_bytes() for file in files]
+    session.draw(120, None).wait()
+    assert session.evaluate().wait().state == DONE, session.job.lines
+    rows = json.loads(Path("work/fit-report/metrics.json").read_text())["evaluation"]["rows"]
+    assert (rows["train"], rows["holdout"]) == (len(train), len(holdout))
+    assert session.state.picture.alt
+
+    # A second fit of that name reads the same rows; one of another table does not.
+    again = Session(Path("work"))
+    again.choose("people.csv")
+    again.confirm()
+    again.take_schema("work/schema.json")
+    again.plan(SETTINGS).wait()
+    assert again.fit().wait().state == DONE, again.job.lines
+    assert [file.read_bytes() for file in files] == written
+    read_table("people.csv", schema)[1:].to_csv("people.csv", index=False)
+    job = again.fit().wait()
+    assert job.state == FAILED or [file.read_bytes() for file in files] != written
+
+
+def test_a_fit_of_all_rows_keeps_none_apart(session):
+    reviewed(session)
+    session.plan(Settings(rows=150, epsilon=5.0, holdout=0)).wait()
+    assert session.state.holdout is None and session.state.training == (Path("people.csv"), {})
+    assert "people.csv" in session.fit_step().command
+
+
 def test_a_fit_is_cancelled_before_it_reads_a_row(session, monkeypatch):
     reviewed(session)
     session.plan(SETTINGS).wait()
@@ -428,6 +472,12 @@ def test_jobs_one_at_a_time_and_their_errors(session):
     assert Job("M", mistake).start().wait().lines == [
         "M failed: ZeroDivisionError. The terminal has more."
     ]
+    running = Job("Fit", lambda job: [])
+    assert (running.progress, running.share) == ("Fit: running.", 0)
+    running.step("fit the generator", 37, 150)
+    assert running.progress == "Fit: fit the generator, 25%."
+    running.cancel()
+    assert running.progress == "Fit ends at its next step."
     stopped = Job("S", lambda job: [job.step("s", 1, 2) or "went on"])
     stopped.cancel()
     assert stopped.start().wait().state == CANCELLED
