@@ -1,6 +1,6 @@
 """The text of public objects at the end of a cell: at most ten lines, without facts that were read from the rows of a table."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import MISSING, fields, is_dataclass
 from html import escape
 from pathlib import PurePath
@@ -59,17 +59,10 @@ def _text_of(value: Any) -> str:
         return _cut(f"<{first}>" if others else first, NESTED)
     if is_dataclass(value) and not isinstance(value, type):
         return _cut(describe(value), NESTED)
-    if isinstance(value, Mapping):
-        texts = [f"{quote(key)}: {_text_of(part)}" for key, part in [*value.items()][:ITEMS]]
-        return f"{{{', '.join([*texts, *_more(value)])}}}"
     if isinstance(value, list | tuple):
-        texts = [*map(_text_of, value[:ITEMS]), *_more(value)]
-        return f"({', '.join(texts)})"
+        more = [f"… {len(value)} in all"] * (len(value) > ITEMS)
+        return f"({', '.join([*map(_text_of, value[:ITEMS]), *more])})"
     return quote(value, 80) if isinstance(value, PLAIN) else f"<{type(value).__name__}>"
-
-
-def _more(items: Collection[Any]) -> list[str]:
-    return [f"… {len(items)} in all"] * (len(items) > ITEMS)
 
 
 def _cut(text: str, length: int) -> str:

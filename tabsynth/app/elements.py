@@ -6,8 +6,6 @@ from typing import Any
 from markupsafe import Markup
 from nicegui import ui
 
-from tabsynth.app.steps import Step
-
 
 def text(content: str, tag: str = "p", classes: str = "") -> Any:
     """Return a text in an HTML element; it is never read as HTML."""
@@ -111,18 +109,6 @@ def table(
             ).format(caption, titles, body),
             sanitize=False,  # every text is escaped above
         )
-
-
-def code(step: Step | None, note: str = "") -> None:
-    """Return the command and the Python code of a step, to copy."""
-    if step is None:
-        return
-    with part("details"):
-        text(f"Command and Python code: {step.title.lower()}", "summary")
-        if note:
-            text(note, "p", "soft")
-        for what, content in (("command", step.command), ("Python code", step.python)):
-            copyable(content, what, step.title)
 
 
 def copyable(content: str, what: str, title: str) -> None:

@@ -259,7 +259,7 @@ class Session:
         write_parts(rows, schema, files, share, seed, overwrite=overwrite)
         state.written.update(files)
         paths = (table, state.schema_path, *files)
-        state.note(steps.keep_apart(*paths, state.reading, share, seed, overwrite=overwrite))
+        state.note(steps.keep_apart(paths, state.reading, share, seed, overwrite=overwrite))
 
     def fit(self) -> Job:
         """Fit in the background, or resume the fit that was cancelled."""

@@ -7,14 +7,12 @@ from typing import Any, TypeVar
 
 from nicegui import ui
 
-from tabsynth.app import steps
 from tabsynth.app.columns import review_columns
 from tabsynth.app.elements import (
     action,
     box,
     button,
     choice,
-    code,
     field,
     heading,
     items,
@@ -149,7 +147,6 @@ def schema(page: Page) -> None:
         _sources(page)
     if session.state.schema is None:
         return
-    code(next((s for s in reversed(session.state.history) if "schema" in s.title.lower()), None))
     review_columns(page)
 
 
@@ -210,7 +207,6 @@ def constraints(page: Page) -> None:
         " public knowledge; do not look for them in the rows."
     )
     edit_rules(page)
-    code(next((s for s in reversed(page.session.state.history) if "onstraint" in s.command), None))
     action("Go on to the plan", lambda: page.go(4), main=True)
 
 
@@ -344,7 +340,6 @@ def _show_plan(page: Page, settings: Settings) -> None:
         text(
             f"The error of {settings.method} follows from its training; no plan can state it.", "p"
         )
-    code(steps.plan(page.session.state.schema_path, settings))
     action("Go on to the fit", lambda: page.go(5), main=True)
 
 
@@ -361,7 +356,6 @@ def fit(page: Page) -> None:
     with part("div", "buttons"):
         label = "Fit again" if session.state.model is not None else "Start the fit"
         button(label, lambda: page.do(session.fit), main=session.state.model is None)
-    code(session.fit_step())
     if session.state.model is None:
         return
     text("Draw the synthetic table", "h3")
@@ -389,8 +383,6 @@ def fit(page: Page) -> None:
             "p",
             "soft",
         )
-    drawn = next((s for s in reversed(session.state.history) if s.title.startswith("Draw")), None)
-    code(drawn)
     if session.state.synthetic is not None:
         box([f"Synthetic table: {session.state.synthetic}"], "good")
         action("Go on to the report", lambda: page.go(6), main=True)
@@ -429,7 +421,6 @@ def report(page: Page) -> None:
             text(picture.alt, "p", "soft")
         items(session.state.summary)
         ui.link("Open the whole report in a new tab", "/report", new_tab=True)
-        code(next((s for s in reversed(session.state.history) if s.title == "Evaluate"), None))
     with part("details"):
         text("A report that may be published", "summary")
         text(
@@ -446,7 +437,6 @@ def report(page: Page) -> None:
         action("Evaluate privately", lambda: page.do(publish))
     if session.state.published is not None:
         box([f"It goes into the release: {session.state.published}"], "good")
-        code(next((s for s in reversed(session.state.history) if "privately" in s.title), None))
     action("Go on to the release", lambda: page.go(7), main=bool(session.state.summary))
 
 
@@ -484,7 +474,6 @@ def release(page: Page) -> None:
         return session.release(folder.value, page.place.answers)
 
     action("Write the release", lambda: page.do(write), main=True)
-    code(next((s for s in reversed(session.state.history) if s.title == "Release"), None))
     if session.state.released is not None:
         box(
             [

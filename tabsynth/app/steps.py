@@ -182,17 +182,10 @@ def fit(
 
 
 def keep_apart(
-    table: Path,
-    schema: Path,
-    training: Path,
-    holdout: Path,
-    reading: Reading,
-    share: float,
-    seed: int,
-    *,
-    overwrite: bool = False,
+    files: Sequence[Path], reading: Reading, share: float, seed: int, *, overwrite: bool
 ) -> Step:
-    """Return the rows for the fit, and those that are kept apart from it."""
+    """Return the rows for a fit and those kept apart; the files are table, schema, and both parts."""
+    table, schema, training, holdout = files
     return _by_python(
         "Keep rows apart",
         "from tabsynth import Schema, read_table\nfrom tabsynth.tables.parts import write_parts\n\n"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tabsynth._files import MAX_JSON_BYTES, read_json, read_json_text, sha256, size_of
-from tabsynth._shown import Shown, wrapped
+from tabsynth._shown import Shown
 from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
 from tabsynth.dossier import answers as questions
@@ -67,11 +67,6 @@ class DossierVerification(Shown):
     signature: str
     authenticated: bool
     material: Material | None = None
-
-    def _repr_lines(self) -> list[str]:
-        refused = [f"Refused: {problem}" for problem in self.problems]
-        about = f"Verification of a dossier: {self.state.value}. Signature: {self.signature}"
-        return wrapped([about, *refused, f"Tables: {', '.join(self.tables)}"])
 
     @property
     def state(self) -> State:

@@ -88,14 +88,14 @@ class TableView(View):
             out.append(Table((title, *HEADER), rows))
         return out
 
-    def first_picture(self) -> Picture | None:
+    def pictures(self) -> list[Picture]:
         """Return the map of the distances of columns and pairs, as an image with a style of its own."""
         heat = heat_map(self.evaluation.distances, [c.column for c in self.evaluation.columns])
         if heat is None:
-            return None
+            return []
         svg = render("heat.svg", heat=heat).replace("<svg", f'<svg xmlns="{SVG}"', 1)
-        style = f"><style>{packaged_text('style.css')}</style>"
-        return Picture("", svg.replace(">", style, 1), heat["about"])
+        style = f"<style>{packaged_text('style.css')}</style></svg>"
+        return [Picture("", svg.replace("</svg>", style), heat["about"])]
 
     def page(self) -> str:
         """Return the text of the HTML page."""

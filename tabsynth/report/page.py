@@ -102,14 +102,9 @@ class View:
         """Return the pictures of the page."""
         return []
 
-    def first_picture(self) -> Picture | None:
-        """Return the picture that says most."""
-        return next(iter(self.pictures()), None)
-
     def cell(self) -> str:
         """Return the first sentences, the first picture and where to read on, for a cell of a notebook."""
-        sentences = [self.notice, *self.sentences()][:CELL]
-        return render("cell.html", view=self, sentences=sentences, picture=self.first_picture())
+        return render("cell.html", view=self, sentences=[self.notice, *self.sentences()][:CELL])
 
     def document(self) -> JsonObject:
         """Return everything, ready for JSON."""

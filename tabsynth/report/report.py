@@ -90,7 +90,7 @@ class Report(Shown):
 
     def picture(self) -> Picture | None:
         """Return the picture that says most, of one table the map of its distances; None where there is none."""
-        return self._view.first_picture()
+        return next(iter(self._view.pictures()), None)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row per metric: value, interval, n, hold-out reference, independent columns, citation.

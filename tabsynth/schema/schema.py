@@ -48,6 +48,7 @@ from tabsynth.tables.frames import to_pandas
 
 MAX_COMBINATIONS = 10_000
 MAX_NAMED = 100  # columns of a combination
+SECRET = ". CONFIDENTIAL: it has facts of private rows"
 MAX_SHOWN = 60  # columns in the table of a notebook
 MAX_MARKS = 2**26  # category codes marked, yes or no, by all combinations: a byte each
 
@@ -438,21 +439,17 @@ class Schema(Shown):
 
     def _repr_table(self, limit: int) -> tuple[str, list[tuple[str, ...]]]:
         """Return what the schema is of, and a row for each of the first columns."""
-        design = self.design
-        number = len(self.rules)
-        parts = [f"{number} constraint{'s' * (number > 1)}"] if number else []
-        parts += [f"unit {design.unit}, at most {design.rows} rows"] if design.unit else []
-        parts += [f"weight {design.weight}"] if design.weight else []
-        about = f"Schema of {', '.join([f'{len(self.columns)} columns', *parts])}"
-        if self.confidential:
-            about += ". CONFIDENTIAL: it has facts of private rows"
+        unit, number = self.design.unit, len(self.rules)
+        about = f"Schema of {len(self.columns)} columns" + f", {number} constraint(s)" * bool(
+            number
+        )
+        about += f", privacy unit {unit}" * bool(unit) + SECRET * self.confidential
         rows: list[tuple[str, ...]] = [
             ("column", "kind", "dtype", "values", "missing", "provenance")
         ]
         for column in self.columns[:limit]:
-            read = column.facts_from_rows
             facts = (column.dtype, column.domain(4), "yes" if column.nulls else "no")
-            facts = ("–", "read from rows", "–") if read else facts
+            facts = ("–", "read from rows", "–") if column.facts_from_rows else facts
             rows.append((column.name, column.kind, *facts, column.provenance))
         return about, rows
 

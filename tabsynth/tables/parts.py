@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,7 +39,7 @@ def keep_apart(
 def write_parts(
     table: pd.DataFrame,
     schema: Schema,
-    files: tuple[str | Path, str | Path],
+    files: Sequence[Any],
     share: float,
     seed: int,
     *,
@@ -52,8 +53,5 @@ def write_parts(
 
 def are_parts(table: pd.DataFrame, parts: Sequence[pd.DataFrame]) -> bool:
     """Return whether the rows of a table are those of its parts together, in any order."""
-    first, second = (
-        np.sort(pd.util.hash_pandas_object(frame, index=False).to_numpy())
-        for frame in (table, pd.concat(parts))
-    )
-    return np.array_equal(first, second)
+    hashes = [pd.util.hash_pandas_object(t, index=False) for t in (table, pd.concat(parts))]
+    return np.array_equal(*map(np.sort, hashes))

@@ -253,9 +253,10 @@ class Verification(Shown):
         lines = [f"Verification: {self.state.value}", *(f"Refused: {p}" for p in self.problems)]
         if self.conditions:
             lines.append(f"The claim holds only if {condition(self.conditions)}.")
+        data = self.certificate
         if self.consistent:
-            delta, unit = self.certificate.get("delta"), self.certificate.get("privacy_unit")
-            lines.append(f"Claimed: ε = {rounded_up(self.epsilon)}, δ = {delta}, for {unit}")
+            lines.append(f"Claimed: ε = {rounded_up(self.epsilon)}, δ = {data.get('delta')}")
+            lines.append(f"Privacy unit: {data.get('privacy_unit')}")
         return wrapped([*lines, f"Signature: {self.signature}", f"Notes: {len(self.notes)}"])
 
     @property
