@@ -91,6 +91,11 @@ class Keyboard:
     def see(self, text):
         self.page.get_by_text(text, exact=False).first.wait_for(timeout=120_000)
 
+    def refused(self, text):
+        """An error is shown and has the focus, which would else be taken from the next field."""
+        self.see(text)
+        self.page.wait_for_function("document.activeElement?.matches('.step-errors')")
+
     def step(self, heading):
         """The heading of a step has the focus, every control has a name, and nothing is wider than the page."""
         title = self.page.get_by_role("heading", name=heading, level=2)
@@ -187,12 +192,12 @@ def _walk(folder, served, browser, page):
     keys.step("Choose the table")
     keys.type("Path of the table", "gone.csv")
     keys.press("Use this table")
-    keys.see("There is no file 'gone.csv'")
+    keys.refused("There is no file 'gone.csv'")
     keys.type("Path of the table", "people.csv")
     keys.press("Use this table")
     keys.step("Confirm that this screen is confidential")
     keys.press("Confirm")
-    keys.see("Tick the box if it is so")
+    keys.refused("Tick the box if it is so")
     assert page.get_by_role("button", name="3. Schema").is_disabled()
     seen = "".join(received) + page.content()
     assert "Confirm" in seen and [text for text in PRIVATE if text in seen] == []
@@ -209,7 +214,7 @@ def _walk(folder, served, browser, page):
     keys.type("Categories, with commas between", "Quarnstedt,Wobbenbuell,Zzyzx,Elsewhere")
     keys.press("I declare that these facts are public, as the source has them", "checkbox")
     keys.press("Save this column")
-    keys.see("Declared facts need a source")
+    keys.refused("Declared facts need a source")
     keys.type("Public source, such as: codebook 2019", "list of towns")
     keys.press("Save this column")
     keys.see("3 of 4 columns have facts")
@@ -238,13 +243,13 @@ def _walk(folder, served, browser, page):
     keys.step("Plan the privacy cost")
     keys.type("Number of rows for the plan", "many")
     keys.press("Show the plan")
-    keys.see("Expected a whole number for the number of rows, got 'many'")
+    keys.refused("Expected a whole number for the number of rows, got 'many'")
     keys.type("Number of rows for the plan", "150")
     keys.type("ε", "4")
     assert page.get_by_role("combobox", name="Column of classes").count() == 0  # margnet has none
     keys.type("Rows kept apart for the report, in %", "95")
     keys.press("Show the plan")
-    keys.see("Expected holdout in [0, 0.9], got holdout=0.95")
+    keys.refused("Expected holdout in [0, 0.9], got holdout=0.95")
     keys.type("Rows kept apart for the report, in %", "30")
     keys.press("Show the plan")
     keys.see("spends epsilon = 4 at delta = 1e-05")
@@ -276,7 +281,7 @@ def _walk(folder, served, browser, page):
     keys.step("Write the release")
     keys.type("Folder to write, which is not there yet", "out")
     keys.press("Write the release")
-    keys.see("answers are missing: name, description, curators, use")
+    keys.refused("answers are missing: name, description, curators, use")
     for name, question in asked():
         if name != "published":
             keys.type(question, f"Answer to {name}")
