@@ -90,7 +90,7 @@ class TableView(View):
 
     def pictures(self) -> list[Picture]:
         """Return the map of the distances of columns and pairs, as an image with a style of its own."""
-        heat = heat_map(self.evaluation.distances, [c.column for c in self.evaluation.columns])
+        heat = heat_map(self.evaluation)
         if heat is None:
             return []
         svg = render("heat.svg", heat=heat).replace("<svg", f'<svg xmlns="{SVG}"', 1)

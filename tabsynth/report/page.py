@@ -102,9 +102,14 @@ class View:
         """Return the pictures of the page."""
         return []
 
+    def opening(self) -> list[str]:
+        """Return the results in plain words, of a confidential report with that said first."""
+        sentences = self.sentences()
+        return sentences if "confidential" in sentences[0] else [self.notice, *sentences]
+
     def cell(self) -> str:
         """Return the first sentences, the first picture and where to read on, for a cell of a notebook."""
-        return render("cell.html", view=self, sentences=[self.notice, *self.sentences()][:CELL])
+        return render("cell.html", view=self, sentences=self.opening()[:CELL])
 
     def document(self) -> JsonObject:
         """Return everything, ready for JSON."""

@@ -71,10 +71,8 @@ class Report(Shown):
 
     def _repr_lines(self) -> list[str]:
         """Return the first sentences of the summary, and where to read on."""
-        notice = f"Report of {self.label}. {self._view.notice}"
-        return wrapped(
-            [notice, *self.summary()], "More: report.summary(), to_frame(), to_html(path)"
-        )
+        lines = [f"Report of {self.label}", *self._view.opening()]
+        return wrapped(lines, "More: report.summary(), to_frame(), to_html(path)")
 
     def _repr_html_(self) -> str:
         """Return the first sentences and the picture that says most."""

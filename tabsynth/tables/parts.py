@@ -54,4 +54,5 @@ def write_parts(
 def are_parts(table: pd.DataFrame, parts: Sequence[pd.DataFrame]) -> bool:
     """Return whether the rows of a table are those of its parts together, in any order."""
     hashes = [pd.util.hash_pandas_object(t, index=False) for t in (table, pd.concat(parts))]
-    return np.array_equal(*map(np.sort, hashes))
+    first, second = map(np.sort, hashes)
+    return np.array_equal(first, second)

@@ -270,7 +270,7 @@ def _walk(folder, served, browser, page):
     keys.step("Look at the report")
     keys.press("Evaluate")
     keys.see("Evaluation: done.")
-    picture = page.get_by_role("img", name="eat map")
+    picture = page.get_by_role("img", name="Map of")
     assert picture.evaluate("image => image.naturalWidth") > 100
     with page.context.expect_page() as tab:
         keys.press("Open the whole report in a new tab", "link")
