@@ -48,10 +48,17 @@ def cell_name(config: Config, block: Block) -> str:
     return f"{config.tables[block[0]].title}, ε = {block[1]:g}"
 
 
+def short_name(config: Config, block: Block) -> str:
+    """Return table and epsilon of a cell without the number of columns, where no other table has the same name."""
+    names = [table.title.partition(",")[0] for table in config.tables.values()]
+    name = config.tables[block[0]].title.partition(",")[0]
+    return f"{name}, ε = {block[1]:g}" if names.count(name) == 1 else cell_name(config, block)
+
+
 def leaders(config: Config, results: Mapping[str, dict]) -> list[str]:
     """Return by figure which system is ahead in each cell, and by how much of the next."""
     cells = blocks(config)
-    lines = ["| figure | " + " | ".join(cell_name(config, block) for block in cells) + " |"]
+    lines = ["| figure | " + " | ".join(short_name(config, block) for block in cells) + " |"]
     lines.append("|" + "---|" * (len(cells) + 1))
     counts = [count_systems(config, results, block) for block in cells]
     lines.append("| systems that ended | " + " | ".join(counts) + " |")

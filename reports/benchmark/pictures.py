@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from textwrap import shorten
 
 import numpy as np
 import style
@@ -14,6 +16,7 @@ from ranks import SHOWN, Rank, critical_difference
 
 IN_COST = ("tvd2", "dwpre_weighted_mean")
 OURS, PEER = style.COLOURS[:2]
+short = partial(shorten, width=24, placeholder=" …")  # titles of a user's own systems may be longer
 
 
 def group(config: Config, system: str) -> str:
@@ -54,7 +57,7 @@ def draw_ranks(
     title = "No two systems ended in the same cells yet"
     if order:
         best = sum(min(ranks[key], key=lambda n: ranks[key][n].value) == order[0] for key in shown)
-        title = f"{config.systems[order[0]].title} has the best mean rank in {best} of {len(shown)} metrics"
+        title = f"{short(config.systems[order[0]].title)} has the best mean rank in {best} of {len(shown)} metrics"
     with style.plot(
         path,
         height=0.27 * max(2, len(order)) + 1.7,
@@ -73,7 +76,7 @@ def draw_ranks(
             axis.set_title(BY[key].title)
             axis.set(xlim=(0.7, len(order) + 0.3), ylim=(len(order) - 0.5, -1.3))
             axis.set_xticks(range(1, len(order) + 1))
-            axis.set_yticks(range(len(order)), [config.systems[n].title for n in order])
+            axis.set_yticks(range(len(order)), [short(config.systems[n].title) for n in order])
             axis.grid(visible=False, axis="y")
         figure.supxlabel(
             "mean rank, 1 is best, with its 95% interval; blue: tabsynth, orange: peers\n"
@@ -85,7 +88,7 @@ def draw_ranks(
 def draw_cost(config: Config, results: Mapping[str, dict], path: Path) -> None:
     """Draw a panel for each table and figure: mean figure against mean CPU seconds, by system and epsilon."""
     tables, paint, handles = list(config.tables), colours(config), {}
-    title = fastest(config, results)
+    title = shorten(fastest(config, results), 76, placeholder=" …")
     with style.plot(path, height=5.2, title=title, rows=len(IN_COST), columns=len(tables)) as (
         figure,
         axes,
@@ -99,12 +102,12 @@ def draw_cost(config: Config, results: Mapping[str, dict], path: Path) -> None:
             axes[0, column].set_title(config.tables[table].title)
             axes[-1, column].set_xlabel("CPU seconds")
         for n in config.systems:
-            handles[group(config, n)] = _handle(paint[n], _mark(config, n), 6)
+            handles[short(group(config, n))] = _handle(paint[n], _mark(config, n), 6)
         for i, e in enumerate(sorted(config.epsilons)):
             handles[f"ε = {e:g}"] = _handle(style.BASELINE, "o", _size(i))
         handles["private rows"] = Line2D([], [], color=style.REAL, linestyle="--")
         handles["independent columns"] = Line2D([], [], color=style.BASELINE, linestyle=":")
-        figure.legend(handles.values(), handles, loc="outside lower center", ncols=5)
+        figure.legend(handles.values(), handles, loc="outside lower center", ncols=4)
 
 
 def _handle(colour: str, mark: str, size: float) -> Line2D:

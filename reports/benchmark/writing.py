@@ -161,7 +161,7 @@ def missing_figures(config: Config, results: Mapping[str, dict]) -> list[str]:
 
 def head_of_cells(config: Config, title: str) -> list[str]:
     """Return the head of a table with a column for each cell."""
-    cells = [findings.cell_name(config, block) for block in blocks(config)]
+    cells = [findings.short_name(config, block) for block in blocks(config)]
     return [f"| {title} | " + " | ".join(cells) + " |", "|" + "---|" * (len(cells) + 1)]
 
 

@@ -11,12 +11,11 @@ from harness import Row, Rows, fill, releases, table
 NAMES, EPSILONS = ("census", "hospital"), ("1", "8")
 SUPPORTING = 30  # fits that support a statistic, from which its own coverage is stated
 HEAD = (
-    *("table", "statistics", "supported, ε = 1", "coverage, ε = 1", "naive, ε = 1"),
+    *("statistics", "supported, ε = 1", "coverage, ε = 1", "naive, ε = 1"),
     *("supported, ε = 8", "coverage, ε = 8", "naive, ε = 8"),
 )
 POOLED_HEAD = (
-    *("table", "statistics", "coverage, ε = 1", "others, ε = 1", "coverage, ε = 8"),
-    "others, ε = 8",
+    *("statistics", "coverage, ε = 1", "others, ε = 1", "coverage, ε = 8", "others, ε = 8"),
 )
 PLANS_HEAD = (
     *("ε", "fits", "tables", "planned over realised: median", "middle half"),
@@ -67,7 +66,7 @@ def lines(
         for statistic in statistics_of([*rows[0], *rows[1]]):
             each = [cell for part in rows for cell in cells(part, statistic)]
             if set(each) - {"–", "0%"}:
-                out.append([name, statistic, *each])
+                out.append([f"{name}: {statistic}", *each])
     return out
 
 

@@ -33,7 +33,7 @@ def test_counts_of_letters():
         "code": "x",
     }
     text = page({"census-1-0": row, "census-1-1": row})
-    assert "| census | OLS | 75% | 66.7 ± 0.0% | 33.3% | – | – | – |" in text
+    assert "| census: OLS | 75% | 66.7 ± 0.0% | 33.3% | – | – | – |" in text
     assert "three-way cells" not in text  # no fit supports one
     assert (
         "66.7% of all intervals cover the truth. Textbook intervals cover it in 100.0% of cases if"
@@ -50,8 +50,8 @@ def test_counts_of_letters():
         "code": "x",
     }
     text = page({"implicates-census-1-0": pooled, "implicates-census-1-1": pooled})
-    assert "| census | OLS | 66.7 ± 0.0% | 50.0% | – | – |" in text
-    assert "| census | logistic | – | 100.0% | – | – |" in text
+    assert "| census: OLS | 66.7 ± 0.0% | 50.0% | – | – |" in text
+    assert "| census: logistic | – | 100.0% | – | – |" in text
 
 
 def test_the_page_says_which_regressions_have_no_textbook_interval():

@@ -57,7 +57,7 @@ SETTINGS = {
     for name in TABLES
 }
 HEAD = [
-    "table", "rows × columns", "kept", "impossible", "tvd1", "tvd2", "tvd2 declared", "tvd2 relative", "CPU s",
+    "table", "rows × columns", "kept", "impossible", "tvd2", "tvd2 declared", "tvd2 relative", "CPU s",
 ]  # fmt: skip
 
 
@@ -226,7 +226,6 @@ def _cells(drafted: Sequence[Row], declared: Sequence[Row]) -> list[str]:
         f"{count:,} × {width}",
         f"{width - left_out:.3g}",
         f"{mean(drafted, 'impossible'):.4f}",
-        f"{mean(drafted, 'tvd1'):.4f}",
         f"{mean(drafted, 'tvd2'):.4f}",
         f"{mean(declared, 'tvd2'):.4f}",
         f"{relative:+.0%}",
