@@ -112,7 +112,7 @@ def _quality(evaluation: Evaluation) -> Line:
     if pair is None:
         answer = "cannot be judged: the table has a single column"
     elif pair.conclusive is None:
-        answer = "cannot be held against other real people: no hold-out was given"
+        answer = "cannot be compared with those of other real people: no hold-out was given"
         if math.isfinite(pair.gap_closed):
             reason = (
                 f"They close {pair.gap_closed:.0%} of the gap between independent columns and the real table itself, which"

@@ -56,7 +56,7 @@ class TableView(View):
     """The report of one synthetic table."""
 
     evaluation: Evaluation
-    format = "tabsynth-report/4"
+    format = "tabsynth-report/5"
     kind = "report"
 
     def sentences(self) -> list[str]:

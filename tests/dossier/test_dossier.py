@@ -253,7 +253,7 @@ def test_the_statement_says_what_the_certificate_says(dossier):
     assert places == sorted(places) == [0, 1, 2, 3]
     bounds = certificate["attacker"]
     assert f"{bounds['advantage']:.2g}"[:4] in text
-    stated = float(re.search(r"It is 0\.9 / ([\d.]+), rounded down", page)[1])
+    stated = float(re.search(r"The threshold is 0\.9 / ([\d.]+), rounded down", page)[1])
     assert bounds["advantage"] <= stated < 1.01 * bounds["advantage"]
     threshold = int(0.9 / stated) + 1
     assert f"as if counts below\n  <strong>{threshold}</strong> were hidden" in page

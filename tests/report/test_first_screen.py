@@ -101,7 +101,7 @@ def test_quality_is_scaled_to_the_holdout():
         ({"gap_closed": -0.2}, "are lost"),
         ({"gap_closed": 0.999}, "are 99% of what other real people reach"),
         ({"conclusive": False}, "cannot be judged: other real people are no nearer"),
-        ({"conclusive": None}, "cannot be held against other real people: no hold-out was given"),
+        ({"conclusive": None}, "cannot be compared with those of other real people: no hold-out"),
     ],
 )
 def test_quality_in_words(changes, answer):

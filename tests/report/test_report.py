@@ -91,7 +91,7 @@ def test_json_round_trip_without_nan(made, tmp_path):
 
     result = json.loads(path.read_text("utf-8"), parse_constant=refuse)
     assert result == made.to_dict()
-    assert result["format"] == "tabsynth-report/4" and result["notice"] == NOTICE
+    assert result["format"] == "tabsynth-report/5" and result["notice"] == NOTICE
     assert result["evaluation"]["certificate"]["epsilon"] == 0.997
     details = {metric["key"]: metric["details"] for metric in result["evaluation"]["metrics"]}
     assert len(details["attribute_disclosure"]["cells"]) == 3 * 2
