@@ -30,7 +30,6 @@ WIDTH, MARGIN = 980, 12
 SHOTS = {
     "result-good": ("good", "#first", 900),
     "result-poor": ("poor", "#first", 900),
-    "privacy": ("good", "#privacy", 900),
     "utility-good": ("good", "#utility table", 560),
     "utility-poor": ("poor", "#utility table", 560),
     "attacks-copy": ("copy", "#attacks table", 420),
