@@ -107,7 +107,7 @@ def draw_cost(config: Config, results: Mapping[str, dict], path: Path) -> None:
             handles[f"ε = {e:g}"] = _handle(style.BASELINE, "o", _size(i))
         handles["private rows"] = Line2D([], [], color=style.REAL, linestyle="--")
         handles["independent columns"] = Line2D([], [], color=style.BASELINE, linestyle=":")
-        figure.legend(handles.values(), handles, loc="outside lower center", ncols=4)
+        figure.legend(handles.values(), handles, loc="outside lower center", ncols=3)
 
 
 def _handle(colour: str, mark: str, size: float) -> Line2D:
