@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tabsynth.errors import InputError, TableError, TabsynthError
+from tabsynth.errors import InputError, TabsynthError
 
 RUNNING, DONE, FAILED, CANCELLED = "running", "done", "failed", "cancelled"
 logger = logging.getLogger(__name__)
@@ -108,10 +108,8 @@ class Job(logging.Handler):
         except KeyboardInterrupt:
             self.lines = self._cancelled()
             self.state = CANCELLED
-        except TableError as error:
-            self._fail([f"{error.what} has {len(error.problems)} problems:", *error.problems])
-        except TabsynthError as error:
-            self._fail([str(error)])
+        except TabsynthError as error:  # of a table with several problems, a line for each
+            self._fail(str(error).split("\n"))
         except MemoryError:
             self._fail(["Not enough memory; use fewer rows or fewer categories."])
         except (

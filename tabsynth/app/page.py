@@ -11,7 +11,7 @@ from nicegui import ui
 from tabsynth.app.elements import action, box, button, copyable, part, text
 from tabsynth.app.job import CANCELLED, DONE, FAILED, RUNNING
 from tabsynth.app.session import Session
-from tabsynth.errors import TableError, TabsynthError
+from tabsynth.errors import TabsynthError
 
 BOXES = {DONE: "good", FAILED: "bad", CANCELLED: "warn"}
 EVERY = 0.4  # seconds between two looks at what runs
@@ -126,10 +126,8 @@ class Page:
         before = self.session.job
         try:
             act()
-        except TableError as error:
-            self.refuse([f"{error.what} has {len(error.problems)} problems:", *error.problems])
         except TabsynthError as error:
-            self.refuse([str(error)])
+            self.refuse(str(error).split("\n"))
         except (ValueError, OSError) as error:
             self.refuse([f"That is not possible: {error}"])
         else:
@@ -190,7 +188,6 @@ class Page:
                 self.words = text(job.progress)
                 self.bar = ui.linear_progress(0, show_value=False).props("rounded")
                 self.bar.props["aria-label"] = f"Progress of: {job.title}"
-                self.bar.props["indeterminate"] = job.total == 0
                 action("Cancel", self._cancel, name=f"Cancel: {job.title}")
             return
         with part("div", f"box step-outcome {BOXES[job.state]}", tabindex="-1"):

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tabsynth._validate import in_range, integer, one_of, positive, quote
+from tabsynth._validate import in_range, one_of, quote
 from tabsynth.errors import InputError
 from tabsynth.methods import METHODS
+from tabsynth.privacy.accounting.labels import check_budget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +52,7 @@ class Settings:
     def __post_init__(self) -> None:
         """Check the values of the fields."""
         one_of("method", self.method, tuple(METHODS))
-        positive("epsilon", self.epsilon)
-        in_range("delta", self.delta, 0, 1, low_open=True, high_open=True)
-        integer("rows", self.rows)
+        check_budget(self.rows, self.epsilon, self.delta)
         in_range("holdout", self.holdout, 0, 0.9)
         if self.rows_are_public and self.holdout:
             raise InputError(

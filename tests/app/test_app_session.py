@@ -468,7 +468,9 @@ def test_jobs_one_at_a_time_and_their_errors(session):
     def mistake(job):
         raise ZeroDivisionError("a value of the rows")
 
-    assert Job("P", problems).start().wait().lines == ["people.csv has 2 problems:", "one", "two"]
+    assert Job("P", problems).start().wait().lines == [
+        *("first", "In all, people.csv has 2 problems:", "- one", "- two"),
+    ]
     assert Job("M", mistake).start().wait().lines == [
         "M failed: ZeroDivisionError. The terminal has more."
     ]
