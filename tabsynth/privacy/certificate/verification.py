@@ -251,8 +251,8 @@ class Verification(Shown):
 
     def _repr_lines(self) -> list[str]:
         lines = [f"Verification: {self.state.value}", *(f"Refused: {p}" for p in self.problems)]
-        if self.conditions:
-            lines.append(f"The claim holds only if {condition(self.conditions)}.")
+        if names := self.conditions:
+            lines.append(f"The claim holds only if {condition(names)}.")
         data = self.certificate
         if self.consistent:
             lines.append(f"Claimed: ε = {rounded_up(self.epsilon)}, δ = {data.get('delta')}")
