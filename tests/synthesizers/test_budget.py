@@ -46,7 +46,7 @@ def counts(model: DPWGAN) -> dict[str, int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rate", [1.0, 0.2])
-@pytest.mark.parametrize("autoencoder", ["preset", "counts", None])
+@pytest.mark.parametrize("autoencoder", ["preset", "dp-sgd", None])
 def test_a_fit_spends_its_plan_and_no_more(rate: float, autoencoder: str | None) -> None:
     """R7, R11: one ledger over counts, autoencoder and critic; composed by one accountant."""
     model = small(rate=rate, autoencoder=autoencoder)
@@ -59,7 +59,7 @@ def test_a_fit_spends_its_plan_and_no_more(rate: float, autoencoder: str | None)
     wanted = {"one-way counts": 1, "autoencoder": 5, "critic": 8}
     if autoencoder is None:
         del wanted["autoencoder"]
-    if autoencoder == "counts":
+    if autoencoder == "preset":
         wanted |= {"scores of pairs": 1, "joint counts": 1}
     assert counts(model) == wanted == {i["purpose"]: i["count"] for i in certificate["mechanisms"]}
     assert certificate["private"] is True and certificate["public"]["rows"] is None

@@ -60,7 +60,7 @@ WGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
         "config": {"clipping__max_norm": 0.05},
     },
     "dp-wgan, no autoencoder": {"autoencoder": None},
-    "dp-wgan, autoencoder of counts": OF_COUNTS,
+    "dp-wgan, autoencoder by DP-SGD": {"autoencoder": "dp-sgd"},
     "dp-wgan, public autoencoder": PUBLIC,
     "dp-wgan, a critic of the user's own": {
         "critic": CriticOfTheBatch,

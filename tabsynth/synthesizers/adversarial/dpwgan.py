@@ -112,10 +112,12 @@ class DPWGAN(Synthesizer):
         fixed clipping bound, one number for each column, and rows sampled independently. What differs from
         the document still is listed at the head of this module and in
         :mod:`tabsynth.synthesizers.adversarial.autoencoder`.
-    autoencoder : {"preset", "dp-sgd", "counts", "public", "no-noise", None}
-        How the medGAN autoencoder is trained: on private rows with a share of the budget; the same after rows that are drawn
-        from noisy counts of some pairs of columns, with the same share again; on the table ``public``; or without noise,
-        for ε = ∞ only. None: the generator writes codes directly.
+    autoencoder : {"preset", "counts", "dp-sgd", "public", "no-noise", None}
+        How the medGAN autoencoder is trained. ``counts``: on rows that are drawn from noisy counts of some pairs of columns,
+        with a share of the budget, then by DP-SGD on private rows, with the same share again. ``dp-sgd``: the latter alone.
+        ``public``: on the table ``public``. ``no-noise``: without noise, for ε = ∞ only. None: the generator writes codes
+        directly. ``preset``: ``public`` with a public table, ``no-noise`` at ε = ∞, else ``counts`` of ``default`` and
+        ``dp-sgd`` of ``source``.
     public : DataFrame, optional
         A public table of the same schema: for the autoencoder, a warm start and stand-ins. You declare that
         it is public; the fit does not compare it with the private rows.

@@ -683,7 +683,8 @@ def make_networks(
         if estimator.public is not None:
             training = "public"
         else:
-            training = "no-noise" if math.isinf(estimator.epsilon) else "dp-sgd"
+            of_counts = "counts" if settings.get("starts_from_counts", True) else "dp-sgd"
+            training = "no-noise" if math.isinf(estimator.epsilon) else of_counts
     return NetworksMethod(
         **estimator.shared_settings(),
         schema=read_table_schema(schema),
