@@ -337,16 +337,18 @@ def test_raking_does_not_move_away_from_the_population():
 
 
 def test_the_autoencoder_of_dp_wgan_is_what_the_page_says():
-    """By default it is trained with charged steps, on a public table if there is one."""
+    """It learns from noisy counts by default, in the preset of a document by its steps, and from a public table if there is one."""
     schema = Schema([Ordinal(name="a", dtype="int64", categories=range(3))])
-    make = partial(tabsynth.DPWGAN, schema, epsilon=1.0)
-    assert make().make_method(schema).training == "dp-sgd"
-    assert (
-        make(public=pd.DataFrame({"a": [1]}), public_source="made up").make_method(schema).training
-        == "public"
-    )
-    page = " ".join((EXPLANATION / "methods" / "dp-wgan.md").read_text("utf-8").split())
-    assert "By default the first is done, or the second if there is a public table." in page
+    page = (EXPLANATION / "methods" / "dp-wgan.md").read_text("utf-8")
+    rows = dict(re.findall(r'^\| `"([a-z-]+)"` \| .* \| (.*) \|$', page, flags=re.MULTILINE))
+    options = {
+        "in the preset `default`": {},
+        "in the preset `source`": {"preset": "source", "rows": 100},
+        "if there is one": {"public": pd.DataFrame({"a": [1]}), "public_source": "made up"},
+    }
+    for used, parameters in options.items():
+        model = tabsynth.DPWGAN(schema, epsilon=1.0, **parameters)
+        assert rows[model.make_method(schema).training] == used
 
 
 def test_every_purpose_is_a_read_of_some_method():
