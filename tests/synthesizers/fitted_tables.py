@@ -88,7 +88,7 @@ def coder(rate: float = 1.0, **changes: Any) -> AutoencoderConfig:
 def small(schema: Schema = SCHEMA, *, rate: float = 1.0, **changes: Any) -> DPWGAN:
     """Full batches by default: all is Gaussian, so the accountant answers at once. The autoencoder learns by DP-SGD alone."""
     parameters = {"epsilon": 3.0, "config": wgan(rate), "autoencoder_config": coder(rate)}
-    by_rows = math.isfinite(changes.get("epsilon", 3.0)) and changes.get("public") is None
+    by_rows = changes.get("epsilon") != math.inf and changes.get("public") is None
     parameters["autoencoder"] = "dp-sgd" if by_rows else "preset"
     return DPWGAN(schema, **{**parameters, **changes})
 
