@@ -20,7 +20,7 @@ train, holdout = table[names][:7000], table[names][7000:]
 # %%
 # Fit, sample and evaluate
 # ------------------------
-# The certificate is left out and the fit is seeded, so the summary says "without privacy".
+# The fit is seeded, so it claims no privacy: the picture is the same in each build.
 
 model = MargNet(schema, epsilon=1.0, delta=1e-5, rows=7000, random_state=0).fit(train)
 synthetic = model.sample(7000, random_state=0)

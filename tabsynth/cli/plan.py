@@ -245,7 +245,7 @@ def print_draft(planned: "DraftPlan") -> None:
     say(f"{at_larger}{planned.sufficient_rows:,} rows at this ε.")
     return say(
         "A schema that you declare keeps every column at any size: tabsynth schema draft TABLE -o draft.json drafts one for you"
-        " to review (docs/how-to/drafting.md)."
+        " to review."
     )
 
 

@@ -75,7 +75,7 @@ def summarize(
     rare = any(reason.endswith(AT_THIS_BUDGET) for reason in reasons)
     if rare or notes:
         draft = "tabsynth schema draft TABLE -o draft.json" if command else "draft_schema"
-        ways = [f"declare columns ({draft} drafts them for you to review; docs/how-to/drafting.md)"]
+        ways = [f"declare columns ({draft} drafts them for you to review)"]
         if TOO_FEW_VALUES in reasons and DECLARED_ROWS not in released.get("public", ()):
             option = "--rows N" if command else "rows=N"
             ways.insert(0, f"declare the number of rows, if it is public ({option} costs nothing)")
