@@ -139,8 +139,7 @@ def test_no_page_has_another_statement_on_delta_or_groups():
         for path in (*pages, *sources)
         for match in wrong.finditer(" ".join(path.read_text("utf-8").split()))
     }
-    # The sentence of version 0.2, whose dossiers are still verified.
-    assert found == {"tabsynth/dossier/registry.py: g times "}
+    assert found == set()
     # The odds of two contents may change by more than the square, so each page that has it states how rarely.
     squares = re.compile(r"the square (?:of|is)(?!.{0,300}probability)")
     for path in pages:

@@ -10,15 +10,13 @@ from typing import Annotated, Any, get_args
 import yaml
 
 from tabsynth._files import size_of
-from tabsynth._validate import check_text, one_of, quote
+from tabsynth._validate import check_text, quote
 from tabsynth.errors import FileFormatError, InputError
 
 NAME, FIGURES = "release.yaml", "metrics.json"  # of a report
 MOST_BYTES, MOST_LETTERS, MOST_ITEMS, MOST_DEPTH = 100_000, 5_000, 50, 6
-SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
-RELEASES, SOURCES = ("One release", "Many releases"), ("Static", "Dynamic")
-LISTS = ("curators", "authors", "links")
-CHOICES = {"sector": SECTORS, "releases": RELEASES, "data": SOURCES}
+LISTS = ("curators",)
+FORMER = {"sector", "releases", "data", "links", "authors"}  # questions of version 0.2
 UNFINISHED = re.compile(r"\s*((todo|tbd|fixme|xxx)\b.*|[?.…]*)\s*", re.IGNORECASE | re.DOTALL)
 CONTROLS = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]"
@@ -55,19 +53,8 @@ class Answers:
         str | None, "the folder of a report of tabsynth evaluate --epsilon, to publish with it"
     ] = None
     contact: Annotated[str | None, "where questions go: a name and an address"] = None
-    sector: Annotated[str | None, f"one of {', '.join(SECTORS)}"] = None
-    releases: Annotated[str, f"{' or '.join(RELEASES)} of these rows (default: {RELEASES[0]})"] = (
-        RELEASES[0]
-    )
     plans: Annotated[str | None, "later releases or uses of the same rows"] = None
-    data: Annotated[
-        str, f"{' or '.join(SOURCES)}: whether new rows come in (default: {SOURCES[0]})"
-    ] = SOURCES[0]
     url: Annotated[str | None, "the page of the data product"] = None
-    links: Annotated[tuple[str, ...], "papers and pages about it: a list"] = ()
-    authors: Annotated[
-        tuple[str, ...], "who filled in this file: a list (default: the curators)"
-    ] = ()
     folder: Path
 
     @property
@@ -179,7 +166,11 @@ def check_answers(data: object, where: str, folder: Path) -> Answers:
     """
     if not isinstance(data, Mapping):
         raise InputError(f"{where} must have a name and an answer on each line, such as name: ….")
-    problems = [f"{quote(name)} is no question of it" for name in data if name not in QUESTIONS]
+    problems = [
+        f"{quote(name)} is no question of it"
+        for name in data
+        if name not in FORMER | QUESTIONS.keys()
+    ]
     answers: dict[str, Any] = {}
     missing = []
     for name, (_, needed) in QUESTIONS.items():
@@ -195,7 +186,6 @@ def check_answers(data: object, where: str, folder: Path) -> Answers:
     clauses = [f"answers are missing: {', '.join(missing)}"] if missing else []
     if clauses or problems:
         raise InputError(f"{where} is unfinished: {'; '.join([*clauses, *problems])}.")
-    answers.setdefault("authors", answers["curators"])
     return Answers(**answers, folder=folder)
 
 
@@ -216,8 +206,6 @@ def _answer(name: str, value: object) -> str | tuple[str, ...] | None:
             raise InputError(
                 f"published must be a day such as 2026-11-25, got {quote(text)}"
             ) from None
-    if name in CHOICES:
-        one_of(name, text, CHOICES[name])
     return text
 
 

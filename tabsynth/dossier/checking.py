@@ -15,7 +15,6 @@ from tabsynth.dossier.making import (
     CODEBOOK,
     CROISSANT,
     GROUP,
-    RECORD,
     REPORT,
     REPORT_PAGE,
     SCHEMA,
@@ -26,7 +25,6 @@ from tabsynth.dossier.making import (
     contents,
 )
 from tabsynth.dossier.material import Material, gather
-from tabsynth.dossier.registry import differences, read_record, record
 from tabsynth.errors import FileFormatError, TabsynthError
 from tabsynth.privacy.certificate.certificate import beside, code, rounded_up
 from tabsynth.privacy.certificate.verification import (
@@ -82,15 +80,14 @@ class DossierVerification(Shown):
 
 def is_dossier(folder: Path) -> bool:
     """Return whether a folder is a dossier, whole or not."""
-    return (folder / SUMS).exists() or (folder / RECORD).exists()
+    return (folder / SUMS).exists() or (folder / STATEMENT).exists()
 
 
 def verify_dossier(folder: str | Path, key: str | Path | None = None) -> DossierVerification:
     """Check everything that can be checked without the confidential table.
 
     That no file is missing, extra or changed; the certificates as :func:`tabsynth.verify` does; the signature; the answers;
-    the registry's form of the record, and its figures against the certificate; the published report; and that statement,
-    Croissant, CSVW and DDI are of these tables.
+    the published report; and that statement, Croissant, CSVW and DDI are of these tables.
 
     Parameters
     ----------
@@ -192,7 +189,6 @@ def _agreement(place: Path) -> tuple[Material | None, list[str]]:
         if missing:
             return None, [f"{name} is missing" for name in missing]
         return material, [
-            *_record(place, material),
             *_statement(place, material),
             *_croissant(place, material),
             *_codebooks(place, material),
@@ -205,15 +201,8 @@ def _agreement(place: Path) -> tuple[Material | None, list[str]]:
 
 
 def _file_names(material: Material) -> list[str]:
-    names = [STATEMENT, RECORD, CROISSANT, CODEBOOK, SCHEMA]
+    names = [STATEMENT, CROISSANT, CODEBOOK, SCHEMA]
     return names if material.report is None else [*names, REPORT, REPORT_PAGE]
-
-
-def _record(place: Path, material: Material) -> list[str]:
-    size_of(place / RECORD, "registry record", MAX_JSON_BYTES)
-    stated = read_record((place / RECORD).read_text("utf-8"), str(place / RECORD))
-    wrong = differences(stated, record(material))
-    return [f"{RECORD} contradicts certificate or answers in {', '.join(wrong)}"] if wrong else []
 
 
 def _statement(place: Path, material: Material) -> list[str]:

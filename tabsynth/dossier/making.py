@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from tabsynth._files import json_ready, new_folder, sha256, write_text
 from tabsynth._typing import JsonObject
 from tabsynth.dossier import answers as questions
-from tabsynth.dossier.answers import Answers, check_answers, read_answers, template, to_yaml
+from tabsynth.dossier.answers import Answers, check_answers, read_answers, template
 from tabsynth.dossier.codebooks import csvw, ddi
 from tabsynth.dossier.croissant import croissant
 from tabsynth.dossier.material import Material, certified_files, gather
-from tabsynth.dossier.registry import check, record
 from tabsynth.dossier.statement import statement
 from tabsynth.errors import InputError
 from tabsynth.privacy.certificate.certificate import beside, certify
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 SUMS, SIGNATURE = "SHA256SUMS", "SHA256SUMS.signature.json"
-STATEMENT, RECORD, CROISSANT = "privacy-statement.html", "registry_record.yaml", "croissant.json"
+STATEMENT, CROISSANT = "privacy-statement.html", "croissant.json"
 CODEBOOK, GROUP, SCHEMA = "codebook.xml", "csv-metadata.json", "schema.json"
 REPORT, REPORT_PAGE = "report.json", "report.html"
 SIGNED = "tabsynth-dossier/1"
@@ -43,9 +42,8 @@ def release(
 ) -> Path:
     """Make the release dossier of a synthetic table, or of linked tables.
 
-    The dossier is a new folder with the table and its certificate, a privacy statement, a record for OpenDP's registry of
-    deployments, Croissant metadata, codebooks in CSVW and DDI, the schema, the published report if there is one, the answers,
-    and checksums. The same input gives the same bytes. :func:`tabsynth.verify` checks its certificates,
+    The dossier is a new folder with the table and its certificate, a privacy statement, Croissant metadata, codebooks in
+    CSVW and DDI, the schema, the published report if there is one, the answers, and checksums. The same input gives the same bytes. :func:`tabsynth.verify` checks its certificates,
     ``tabsynth verify FOLDER`` all of it.
 
     Parameters
@@ -107,11 +105,8 @@ def release(
 
 def contents(material: Material) -> dict[str, str]:
     """Return the texts of the files that follow from the others, by name."""
-    data = record(material)
-    check(data, "The registry record")
     out = {
         STATEMENT: statement(material),
-        RECORD: to_yaml(data),
         CROISSANT: _json(croissant(material)),
         CODEBOOK: ddi(material),
     }

@@ -29,9 +29,8 @@ from tabsynth import (
     release,
     verify,
 )
-from tabsynth.dossier import registry
 from tabsynth.dossier.answers import QUESTIONS, Answers, check_answers
-from tabsynth.dossier.checking import FORMAT, verify_dossier
+from tabsynth.dossier.checking import FORMAT, facts, verify_dossier
 from tabsynth.dossier.codebooks import ddi
 from tabsynth.dossier.making import SUMS, checksums
 from tabsynth.dossier.material import Table
@@ -72,7 +71,7 @@ def test_its_files(tmp_path, dossier):
     names = {path.name for path in dossier.iterdir()}
     assert names == {
         *("synthetic.csv", "synthetic.csv.certificate.json", "synthetic.csv-metadata.json"),
-        *("privacy-statement.html", "registry_record.yaml", "croissant.json", "codebook.xml"),
+        *("privacy-statement.html", "croissant.json", "codebook.xml"),
         *("schema.json", "release.yaml", "SHA256SUMS"),
     }
     again = release(dossier.parent / "made" / "synthetic.csv", tmp_path / "again")
@@ -95,62 +94,6 @@ def test_it_is_verified(tmp_path, dossier):
     assert found.signature == "unsigned" and list(found.tables) == ["synthetic.csv"]
     with pytest.raises(FileFormatError, match="no dossier"):
         verify_dossier(tmp_path)
-
-
-def test_the_record_is_of_the_registrys_form(dossier):
-    data = registry.read_record((dossier / "registry_record.yaml").read_text("utf-8"), "record")
-    certificate = read_certificate(dossier / "synthetic.csv.certificate.json")
-    loss = data["deployment"]["privacy_loss"]
-    assert loss["privacy_parameters"] == {
-        "epsilon": certificate["epsilon"],
-        "delta": certificate["delta"],
-    }
-    assert (
-        data["tier"] == 3 and data["deployment"]["dp_variant"]["variant_name"] == "Approximate DP"
-    )
-    assert data["url_slug"] == "example-table-figures-office-a-office-b--2026"
-    assert re.fullmatch(r"[a-z0-9_]+\.yaml", "registry_record.yaml")
-    with pytest.raises(FileFormatError, match="surprise"):
-        registry.check({**data, "surprise": 1}, "record")
-    wrong = yaml.safe_load(yaml.safe_dump(data))
-    wrong["deployment"]["basic"]["publication_date"] = "1/1/2026"
-    with pytest.raises(FileFormatError, match="publication_date"):
-        registry.check(wrong, "record")
-
-
-def tiers(node, path=()):
-    """The path of each field of a record, and its tier; None where the registry gives none."""
-    for name, below in node["properties"].items():
-        if "properties" in below and "tier" not in below:
-            yield from tiers(below, (*path, name))
-        else:
-            yield (*path, name), below.get("tier")
-
-
-def test_most_of_tiers_two_and_three_is_filled_by_machine(dossier):
-    """What a record has that repeats no answer, or adds to it, is the machine's."""
-    data = yaml.safe_load((dossier / "registry_record.yaml").read_text("utf-8"))["deployment"]
-    form = registry.schema()["properties"]["deployment"]
-    fields = [path for path, tier in tiers(form) if tier in (2, 3)]
-    assert len(fields) == 19
-    values = []
-    for path in fields:
-        value = data
-        for name in path:
-            value = value.get(name) if isinstance(value, dict) else None
-        values.append(value)
-    assert all(values), "a field of the tiers is empty"
-    by_people = [value for value in values if value in ANSWERS.values()]
-    assert 1 - len(by_people) / len(fields) >= 0.8
-
-
-def test_the_slug_is_that_of_the_registrys_program():
-    """Examples of the registry's own files."""
-    examples = {
-        ("Broadband Coverage", ("Microsoft",), "2021-06-01"): "broadband-coverage-microsoft-2021",
-        ("A/B: c", ("D", "E F"), "2020-01-01"): "a-b-c-d-e-f-2020",
-    }
-    assert {given: registry.slug(*given) for given in examples} == examples
 
 
 def test_croissant_is_valid(dossier):
@@ -270,12 +213,9 @@ def test_the_statement_says_what_the_certificate_says(dossier):
 def test_a_published_report_is_added_up(tmp_path):
     table, certificate, report = reported(tmp_path)
     dossier = release(table, tmp_path / "dossier")
-    data = yaml.safe_load((dossier / "registry_record.yaml").read_text("utf-8"))
-    parameters = data["deployment"]["privacy_loss"]["privacy_parameters"]
-    assert parameters["epsilon"] == pytest.approx(
-        certificate["epsilon"] + report.evaluation.epsilon
-    )
-    assert parameters["delta"] == pytest.approx(1.1e-5)
+    total = facts(verify_dossier(dossier))
+    assert total["epsilon"] == pytest.approx(certificate["epsilon"] + report.evaluation.epsilon)
+    assert total["delta"] == pytest.approx(1.1e-5)
     page = (dossier / "privacy-statement.html").read_text("utf-8")
     # All Gaussians together: σ = 4/√2 and 10/√2.
     together = 2 * norm.cdf(math.sqrt(2 / 16 + 2 / 100) / 2) - 1
@@ -292,13 +232,11 @@ COST = re.compile(r"ε = ([\d.]+)|\(([\d.]+), [\d.e-]+\)-differential")
 def first_costs(dossier, *key):
     """The first ε that each text of a dossier states, and the last that `verify` prints."""
     page = (dossier / "privacy-statement.html").read_text("utf-8")
-    record = yaml.safe_load((dossier / "registry_record.yaml").read_text("utf-8"))["deployment"]
     croissant = json.loads((dossier / "croissant.json").read_text("utf-8"))
     printed = run("verify", dossier, *key, cwd=dossier.parent).stdout
     texts = {
         "banner": page.split("<header>")[1],
         "section 2": page.split("<h2>2.")[1],
-        "record": record["privacy_loss"]["privacy_parameters_details"],
         "croissant": croissant["prov:wasGeneratedBy"]["prov:label"],
         "codebook": (dossier / "codebook.xml").read_text("utf-8"),
         "verify": printed,
@@ -392,8 +330,6 @@ def test_linked_tables(tmp_path):
     assert "one row of table people" in page and "weaker guarantee, which" not in " ".join(
         page.split()
     )
-    record = yaml.safe_load((dossier / "registry_record.yaml").read_text("utf-8"))
-    assert "its records in the other tables" in record["deployment"]["privacy_loss"]["privacy_unit"]
     mlc = pytest.importorskip("mlcroissant", reason="validates Croissant")
     dataset = mlc.Dataset(jsonld=dossier / "croissant.json")
     rows = [*dataset.records(record_set="visits.csv-rows")]
