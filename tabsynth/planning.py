@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
@@ -513,5 +513,6 @@ def plan_facts(fit_plan: Plan) -> dict[str, Any]:
 
 
 def _any_schema() -> Schema:
-    """Return a schema for a plan where nothing depends on it."""
-    return Schema([Column(name="any", kind="categorical", dtype="str", categories=("a", "b"))])
+    """Return a schema of two columns, for a plan where nothing depends on their number or values."""
+    column = Column(name="any", kind="categorical", dtype="str", categories=("a", "b"))
+    return Schema([column, replace(column, name="other")])

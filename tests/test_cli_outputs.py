@@ -68,7 +68,7 @@ OUTPUTS = {
             "-o",
             "new",
         ),
-        ["new/audit.html", "new/audit.json"],
+        ["new/audit.json"],
     ),
     "demo": (("demo", "-o", "new"), ["new/model.tabsynth", "new/dp-wgan/metrics.json"]),
     "schema draft": (("schema", "draft", "people.csv", "-o", "new"), ["new"]),

@@ -53,7 +53,6 @@ OWNER_ALWAYS = {  # a descriptor that is opened with mode 0600, with tests besid
 PUBLISHED = {
     ("app/session.py", "work"): "the answers of a release",
     ("auditing/blackbox.py", "_append"): "figures of fits of public tables",
-    ("auditing/html.py", "write_page"): "an audit of public tables",
     ("auditing/outcomes.py", "write_json"): "an audit of public tables",
     ("dossier/making.py", "release"): "a release dossier",
     ("dossier/making.py", "_write_json"): "a release dossier",
@@ -140,7 +139,6 @@ def test_reports_with_exact_figures(tmp_path, monkeypatch, kind):
     made = Report(object.__new__(kind))
     expected = {USUAL if kind is PrivateEvaluation else OWNER}
     assert modes(made.to_html, tmp_path) == expected
-    assert modes(made.to_markdown, tmp_path) == expected
     assert modes(made.to_json, tmp_path) == expected
 
 

@@ -246,6 +246,12 @@ def test_schemas_plans_and_reports_have_html(objects):
             assert opened == [] and "<img src=x>" not in html
     kinds = {type(thing).__name__ for thing in objects if hasattr(thing, "_repr_html_")}
     assert kinds >= {"Schema", "Plan", "Report"}
+    pictures = [
+        thing.picture()
+        for thing in objects
+        if type(thing).__name__ == "Report" and type(thing.evaluation).__name__ == "Evaluation"
+    ]
+    assert pictures and all("<svg" in picture.svg for picture in pictures)
 
 
 def test_a_verification_and_a_plan_say_first_what_matters(objects):

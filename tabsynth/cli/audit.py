@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 EVERY = "all"
-FILES = ("audit.html", "audit.json")
+FILE = "audit.json"
 REFUTED_CODE = 1
 
 
@@ -30,7 +30,7 @@ def audit(
     *,
     method: str = option(f"The synthesizer: {', '.join((*METHODS, *LINKED))}.", default=MISSING),
     epsilon: float = option("ε of the claim to audit, above 0 and finite.", default=MISSING),
-    out: Path = option("The folder for audit.html and audit.json.", "-o", "--out", default=MISSING),
+    out: Path = option("The folder for audit.json.", "-o", "--out", default=MISSING),
     delta: float = option("δ of the claim to audit, between 0 and 1.", default=1e-5),
     kind: str | None = option(
         "Kind of audit: white-box, replay, black-box or all. Default: white-box and replay, about a minute."
@@ -50,19 +50,20 @@ def audit(
     An audit cannot prove a claim. Exit codes: 0 no evidence against the claim, 1 refuted, 2 wrong input.
     """
     request: dict[str, Any] = {"delta": delta, "runs": runs, "seeds": seeds}
-    outputs.check_folder(out, FILES)
+    outputs.check_folder(out, (FILE,))
     code = run_audits(method, epsilon, kind, out, **request)
     if code:
         raise typer.Exit(code)
 
 
 def run_audits(method: str, epsilon: float, kind: str | None, out: Path, **request: Any) -> int:
-    """Run the audits of ``kind``, write ``audit.html`` and ``audit.json``, and return the exit code."""
+    """Run the audits of ``kind``, write ``audit.json``, and return the exit code."""
     check_method(method, {**METHODS, **LINKED})
     if not math.isfinite(epsilon):
         raise InputError(
             f"Expected epsilon to be finite, got {epsilon}: an infinite ε is no privacy claim."
         )
+    from tabsynth.auditing.outcomes import write_json
     from tabsynth.auditing.registry import AUDITS, choose_kinds, list_kinds
     from tabsynth.auditing.request import AuditRequest
 
@@ -85,17 +86,8 @@ def run_audits(method: str, epsilon: float, kind: str | None, out: Path, **reque
                 f" the same command again{' with --overwrite' if results else ''} to resume.",
                 INTERRUPTED,
             )
-        _write(results, what, out)
+        write_json(results, out / FILE, overwrite=True)  # also those of the kinds before
     for result in results:
         say(f"{result.kind}, {result.part}: {result.sentence}")
-    say(f"Page: {out / 'audit.html'}")
+    say(f"Results: {out / FILE}")
     return REFUTED_CODE if any(result.is_refuted for result in results) else 0
-
-
-def _write(results: "list[AuditResult]", what: Any, out: Path) -> None:
-    from tabsynth.auditing.html import write_page
-    from tabsynth.auditing.outcomes import write_json
-
-    page, facts = (out / name for name in FILES)
-    write_json(results, facts, overwrite=True)  # also those of the kinds before
-    write_page(results, what.method, what.epsilon, what.delta, page, overwrite=True)

@@ -33,7 +33,7 @@ def release_command(
 ) -> None:
     """Gather what the publication of a synthetic table needs in a new folder: the release dossier.
 
-    It has the table and its certificate, a privacy statement for readers, Croissant metadata, codebooks (CSVW, DDI), and
+    It has the table and its certificate, a privacy statement for readers, Croissant metadata, a codebook (DDI), and
     checksums. tabsynth verify checks the folder without the private table.
     """
     from tabsynth.dossier.making import answers_file, release, write_template

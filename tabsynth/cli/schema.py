@@ -1,4 +1,4 @@
-"""``tabsynth schema``: draft, check, import and declare schemas, suggest rules, and show differences."""
+"""``tabsynth schema``: draft, check, import and declare schemas, and suggest rules."""
 
 import json
 import warnings
@@ -14,8 +14,6 @@ from tabsynth.cli.console import argument, as_typed, cli_command, fail, option, 
 from tabsynth.cli.ledger import ledger_status
 from tabsynth.cli.options import Ledger, Outputs, Reading, Survey, null_texts
 from tabsynth.errors import DraftWarning, InputError
-
-DIFFERENT_CODE = 1
 
 TablePath = Annotated[
     Path,
@@ -305,24 +303,6 @@ def _numbers(texts: Sequence[str], count: int) -> list[int]:
             )
         numbers += range(1, count + 1) if text == "all" else [int(text)]
     return numbers
-
-
-@app.command()
-@cli_command
-def diff(
-    first: Path = argument("A schema file."),
-    second: Path = argument("Another schema file."),
-) -> None:
-    """Show what differs between two schema files. Exit code 0: nothing; 1: something."""
-    from tabsynth.schema.editing import differences
-    from tabsynth.schema.schema import Schema
-
-    lines = differences(Schema.load(first), Schema.load(second))
-    for line in lines:
-        say(line)
-    if lines:
-        raise typer.Exit(DIFFERENT_CODE)
-    say(f"{first} and {second} state the same.")
 
 
 def _edit(drop: Any, kind: Any, dtype: Any, bounds: Any, values: Any) -> Any:

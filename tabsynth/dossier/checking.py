@@ -14,7 +14,6 @@ from tabsynth.dossier.answers import read_answers
 from tabsynth.dossier.making import (
     CODEBOOK,
     CROISSANT,
-    GROUP,
     REPORT,
     REPORT_PAGE,
     SCHEMA,
@@ -87,7 +86,7 @@ def verify_dossier(folder: str | Path, key: str | Path | None = None) -> Dossier
     """Check everything that can be checked without the confidential table.
 
     That no file is missing, extra or changed; the certificates as :func:`tabsynth.verify` does; the signature; the answers;
-    the published report; and that statement, Croissant, CSVW and DDI are of these tables.
+    the published report; and that statement, Croissant and DDI are of these tables.
 
     Parameters
     ----------
@@ -191,7 +190,7 @@ def _agreement(place: Path) -> tuple[Material | None, list[str]]:
         return material, [
             *_statement(place, material),
             *_croissant(place, material),
-            *_codebooks(place, material),
+            *_codebook(place, material),
             *_same(place, material),
         ]
     except TabsynthError as error:
@@ -230,26 +229,11 @@ def _croissant(place: Path, material: Material) -> list[str]:
     return [] if stated == expected else [f"{CROISSANT} is of other tables"]
 
 
-def _codebooks(place: Path, material: Material) -> list[str]:
-    problems = []
+def _codebook(place: Path, material: Material) -> list[str]:
     root = parse((place / CODEBOOK).read_bytes(), CODEBOOK)
     names = [e.get("name") for e in root.iter() if str(e.tag).endswith("}var")]
-    if names != [name for table in material.tables for name in table.header]:
-        problems.append(f"{CODEBOOK} has other columns than the tables")
-    for table in material.tables:
-        path = place / (GROUP if material.is_linked else f"{table.name}-metadata.json")
-        if not path.exists():
-            continue
-        data = read_json(path, "CSVW metadata")
-        parts = data.get("tables", [data])
-        titles = [
-            [column["titles"] for column in part["tableSchema"]["columns"]]
-            for part in parts
-            if part["url"] == table.name
-        ]
-        if titles != [list(table.header)]:
-            problems.append(f"{path.name} has other columns than {table.name}")
-    return problems
+    same = names == [name for table in material.tables for name in table.header]
+    return [] if same else [f"{CODEBOOK} has other columns than the tables"]
 
 
 def _same(place: Path, material: Material) -> list[str]:

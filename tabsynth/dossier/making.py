@@ -12,7 +12,7 @@ from tabsynth._files import json_ready, new_folder, sha256, write_text
 from tabsynth._typing import JsonObject
 from tabsynth.dossier import answers as questions
 from tabsynth.dossier.answers import Answers, check_answers, read_answers, template
-from tabsynth.dossier.codebooks import csvw, ddi
+from tabsynth.dossier.codebooks import ddi
 from tabsynth.dossier.croissant import croissant
 from tabsynth.dossier.material import Material, certified_files, gather
 from tabsynth.dossier.statement import statement
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SUMS, SIGNATURE = "SHA256SUMS", "SHA256SUMS.signature.json"
 STATEMENT, CROISSANT = "privacy-statement.html", "croissant.json"
-CODEBOOK, GROUP, SCHEMA = "codebook.xml", "csv-metadata.json", "schema.json"
+CODEBOOK, SCHEMA = "codebook.xml", "schema.json"
 REPORT, REPORT_PAGE = "report.json", "report.html"
 SIGNED = "tabsynth-dossier/1"
 logger = logging.getLogger(__name__)
@@ -42,8 +42,8 @@ def release(
 ) -> Path:
     """Make the release dossier of a synthetic table, or of linked tables.
 
-    The dossier is a new folder with the table and its certificate, a privacy statement, Croissant metadata, codebooks in
-    CSVW and DDI, the schema, the published report if there is one, the answers, and checksums. The same input gives the same bytes. :func:`tabsynth.verify` checks its certificates,
+    The dossier is a new folder with the table and its certificate, a privacy statement, Croissant metadata, a codebook in
+    DDI, the schema, the published report if there is one, the answers, and checksums. The same input gives the same bytes. :func:`tabsynth.verify` checks its certificates,
     ``tabsynth verify FOLDER`` all of it.
 
     Parameters
@@ -110,10 +110,6 @@ def contents(material: Material) -> dict[str, str]:
         CROISSANT: _json(croissant(material)),
         CODEBOOK: ddi(material),
     }
-    texts = [table for table in material.tables if table.is_text]
-    if texts:
-        name = GROUP if material.is_linked else f"{texts[0].name}-metadata.json"
-        out[name] = _json(csvw(material))
     if material.report is not None:
         out[REPORT_PAGE] = report_page(material.report)
     return out

@@ -17,8 +17,6 @@ from tabsynth.report.first_screen import first_screen, panel_of
 from tabsynth.report.heatmap import heat_map, strip
 from tabsynth.report.page import (
     Picture,
-    Row,
-    Table,
     View,
     abbreviate,
     format_number,
@@ -33,7 +31,6 @@ from tabsynth.report.summary import (
     subtitle,
     summarise,
 )
-from tabsynth.report.tabular import with_interval
 
 MAX_PICTURES = 64
 KINDS = {  # anchors and titles
@@ -69,24 +66,6 @@ class TableView(View):
             "verdict": self.evaluation.verdict.text,
             "evaluation": self.evaluation.to_dict(),
         }
-
-    def tables(self) -> list[Table]:
-        """Return every metric with its references, utility first."""
-        out = []
-        for kind, (_, title) in KINDS.items():
-            rows = [
-                Row(
-                    metric.title,
-                    [
-                        *map(with_interval, (metric.synthetic, metric.holdout, metric.baseline)),
-                        *(metric.better, str(metric.n), metric.citation),
-                    ],
-                )
-                for metric in self.evaluation.metrics
-                if metric.kind == kind
-            ]
-            out.append(Table((title, *HEADER), rows))
-        return out
 
     def pictures(self) -> list[Picture]:
         """Return the map of the distances of columns and pairs, as an image with a style of its own."""

@@ -27,7 +27,7 @@ from tabsynth.report.linked import LinkedView
 from tabsynth.report.one_table import TableView
 from tabsynth.report.page import Picture, View
 from tabsynth.report.published import PublishedView
-from tabsynth.report.tabular import metrics_frame, to_markdown
+from tabsynth.report.tabular import metrics_frame
 from tabsynth.schema.linked import (
     AnySchemaLike,
     LinkedSchema,
@@ -111,13 +111,6 @@ class Report(Shown):
     def to_html(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write one HTML file that loads nothing else, whole or not at all; a file is replaced with ``overwrite`` only."""
         self._write(path, self._view.page(), overwrite)
-
-    def to_markdown(self, path: str | Path | None = None, *, overwrite: bool = False) -> str:
-        """Return the summary and every figure as Markdown, and write it to ``path`` if there is one, as :meth:`to_html`."""
-        text = to_markdown(self._view)
-        if path is not None:
-            self._write(path, text, overwrite)
-        return text
 
     def _write(self, path: str | Path, text: str, overwrite: bool) -> None:
         mode = {"confidential": self.evaluation.confidential, "overwrite": overwrite}

@@ -49,7 +49,7 @@ from tabsynth.tables.frames import to_pandas
 MAX_COMBINATIONS = 10_000
 MAX_NAMED = 100  # columns of a combination
 SECRET = ". CONFIDENTIAL: it has facts of private rows"
-MAX_SHOWN = 60  # columns in the table of a notebook
+SHOWN_COLUMNS = 60  # columns in the table of a notebook
 MAX_MARKS = 2**26  # category codes marked, yes or no, by all combinations: a byte each
 
 Zero = dict[int, np.ndarray]  # by column number, which of its category codes, bool (size,)
@@ -461,8 +461,8 @@ class Schema(Shown):
 
     def _repr_html_(self) -> str:
         """Return the columns as an HTML table."""
-        about, rows = self._repr_table(MAX_SHOWN)
-        others = len(self.columns) - MAX_SHOWN
+        about, rows = self._repr_table(SHOWN_COLUMNS)
+        others = len(self.columns) - SHOWN_COLUMNS
         return html_table(about, rows, [f"… {others} more columns"] * (others > 0))
 
     @property

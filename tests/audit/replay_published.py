@@ -33,7 +33,6 @@ def replay_published(
         report = Report(release(rows, synthetic, schema=schema, epsilon=epsilon, rng=rng))
         note("report", report.to_dict())
         note("report's frame", report.to_frame())
-        note("report's Markdown", report.to_markdown())
         with tempfile.TemporaryDirectory() as folder:
             page = Path(folder) / "page.html"
             report.to_html(page)

@@ -135,5 +135,3 @@ def test_at_the_command_line(tmp_path, monkeypatch):
     assert {r["kind"] for r in results} == {"white-box", "replay"}
     replay = results[-1]
     assert replay["runs"] == 4 and 0.9 < replay["details"]["worst_move"] <= 1 + 1e-9
-    page = (tmp_path / "aud" / "audit.html").read_text()
-    assert "more children at every level than are used" in page

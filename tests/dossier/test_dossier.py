@@ -70,7 +70,7 @@ def dossier(tmp_path_factory):
 def test_its_files(tmp_path, dossier):
     names = {path.name for path in dossier.iterdir()}
     assert names == {
-        *("synthetic.csv", "synthetic.csv.certificate.json", "synthetic.csv-metadata.json"),
+        *("synthetic.csv", "synthetic.csv.certificate.json"),
         *("privacy-statement.html", "croissant.json", "codebook.xml"),
         *("schema.json", "release.yaml", "SHA256SUMS"),
     }
@@ -163,26 +163,6 @@ def test_the_codebook_says_what_the_schema_says(dossier):
             assert (column.low, column.high) == (stated.low, stated.high)
     assert {c.name for c in read.columns} >= {"sex", "age", "job level", "income"}
     assert read["age"].description == "Years."
-
-
-def test_csvw_types_hold_of_the_table(dossier):
-    data = json.loads((dossier / "synthetic.csv-metadata.json").read_text("utf-8"))
-    assert data["@context"] == "http://www.w3.org/ns/csvw" and data["url"] == "synthetic.csv"
-    columns = {c["titles"]: c for c in data["tableSchema"]["columns"]}
-    names = [column["name"] for column in columns.values()]
-    assert len({*names}) == len(names) and all(re.fullmatch(r"\w+", name) for name in names)
-    table = frame()
-    for title, column in columns.items():
-        kind = column["datatype"]
-        values = table[title].dropna()
-        if isinstance(kind, dict) and kind["base"] == "string" and "format" in kind:
-            assert values.map(lambda v, f=kind["format"]: bool(re.fullmatch(f, v))).all(), title
-        if isinstance(kind, dict) and kind["base"] in ("integer", "number"):
-            assert values.between(kind["minimum"], kind["maximum"]).all(), title
-        assert table[title].notna().all() or "null" in column
-    assert columns["flag"]["datatype"] == {"base": "boolean", "format": "True|False"}
-    assert columns["seen"]["datatype"]["base"] == "date"
-    assert columns["score"]["datatype"]["minimum"] == -8
 
 
 def test_the_statement_says_what_the_certificate_says(dossier):
@@ -321,11 +301,6 @@ def test_a_statement_of_release_0_2_is_accepted_and_a_forged_one_is_not(tmp_path
 def test_linked_tables(tmp_path):
     dossier = release(linked(tmp_path / "tables"), tmp_path / "dossier")
     assert verify_dossier(dossier).problems == ()
-    data = json.loads((dossier / "csv-metadata.json").read_text("utf-8"))
-    people, visits = data["tables"]
-    assert people["tableSchema"]["primaryKey"] == "person"
-    (foreign,) = visits["tableSchema"]["foreignKeys"]
-    assert foreign["reference"] == {"resource": "people.csv", "columnReference": "person"}
     page = (dossier / "privacy-statement.html").read_text("utf-8")
     assert "one row of table people" in page and "weaker guarantee, which" not in " ".join(
         page.split()
@@ -340,8 +315,6 @@ def test_linked_tables(tmp_path):
 def test_other_formats(tmp_path, name):
     dossier = release(certified(tmp_path / "made", name), tmp_path / "dossier")
     assert verify_dossier(dossier).problems == ()
-    names = {path.name for path in dossier.iterdir()}
-    assert (f"{name}-metadata.json" in names) is name.endswith(".tsv")
     sets = json.loads((dossier / "croissant.json").read_text("utf-8")).get("recordSet", [])
     assert bool(sets) is not name.endswith(".gz")
 
