@@ -1,7 +1,6 @@
 """``release``: gather the files of a publication in one new folder."""
 
 import json
-import logging
 import shutil
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
@@ -28,7 +27,6 @@ STATEMENT, CROISSANT = "privacy-statement.html", "croissant.json"
 CODEBOOK, SCHEMA = "codebook.xml", "schema.json"
 REPORT, REPORT_PAGE = "report.json", "report.html"
 SIGNED = "tabsynth-dossier/1"
-logger = logging.getLogger(__name__)
 
 
 def release(

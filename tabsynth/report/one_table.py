@@ -37,7 +37,6 @@ KINDS = {  # anchors and titles
     "utility": ("utility", "Utility"),
     "privacy": ("attacks", "Attacks"),
 }
-HEADER = ("Synthetic", "Hold-out reference", "Independent columns", "Better", "n", "Citation")
 LIMITS = {
     "pictures": MAX_PICTURES,
     "classes": MAX_CLASSES,

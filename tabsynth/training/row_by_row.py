@@ -46,32 +46,53 @@ class RowByRow(nn.Module):
             If the module cannot score one row alone, or its gradients cannot be formed.
         """
         seed = int(torch.randint(2**62, (), generator=rng))
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng():
             torch.manual_seed(seed)
-            module = make(width)
-            if not isinstance(module, nn.Module):
-                raise InputError(
-                    f"Expected critic to return a torch.nn.Module, got {type(module).__name__}."
-                )
-            critic = cls(module.float().train())
-            trained = [p for p in module.parameters() if p.requires_grad]
             try:
-                rows = torch.zeros(3, width)
-                grads = RowByRowClipper(critic).gradients(lambda c, x: c(x).squeeze(1), rows)
-                shapes = [g.shape[1:] for g in next(iter(grads.parts()))[1]]
-            except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError) as error:
-                reason = str(error).strip().partition("\n")[0]
+                module = make(width)
+                if not isinstance(module, nn.Module):
+                    raise TypeError(f"it is no torch.nn.Module, but {type(module).__name__}")
+                critic = cls(module.float().train())
+                critic.check(torch.randn(4, width))
+            except Exception as error:  # of code that is not ours
+                reason = (str(error).strip() or type(error).__name__).partition("\n")[0]
                 raise InputError(
                     f"critic cannot be trained on rows of width {width}, one at a time: {reason}"
                 ) from error
-        if not trained or shapes != [p.shape for p in trained]:
-            raise InputError("critic has no weights that are trained; give it some.")
         return critic
+
+    def check(self, rows: Tensor) -> None:
+        """Refuse a module whose formed gradients are not those of each row alone, whatever was formed before.
+
+        Raises
+        ------
+        ValueError
+        """
+        trained = [p for p in self.parameters() if p.requires_grad]
+        every = [p for _, p in self.named_parameters(remove_duplicate=False)]
+        if not trained:
+            raise ValueError("it has no weights that are trained")
+        if len(every) > len({id(p) for p in every}):
+            raise ValueError("a weight has two names; give each layer weights of its own")
+        if any(p.is_complex() for p in every) or any(True for _ in self.buffers()):
+            raise ValueError("it has complex weights or buffers; use real weights alone")
+        clipper = RowByRowClipper(self)
+        for count in (len(rows), 1, len(rows)):
+            grads = clipper.gradients(lambda critic, x: critic(x).squeeze(1), rows[:count])
+            parts = [part for _, part in grads.parts()]
+            formed = [torch.cat(of_one) for of_one in zip(*parts, strict=True)]
+            for i in range(count):
+                score = self.module(rows[i : i + 1].clone()).sum()
+                alone = torch.autograd.grad(score, trained, allow_unused=True)
+                for ours, theirs in zip(formed, alone, strict=True):
+                    expected = torch.zeros_like(ours[i]) if theirs is None else theirs
+                    if not torch.allclose(ours[i], expected, rtol=1e-3, atol=1e-4):
+                        raise ValueError("its gradients depend on other rows or on earlier calls")
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return one score a row, shape (batch, 1)."""
         with sdpa_kernel(SDPBackend.MATH):  # the others go through vmap row by row
-            return torch.func.vmap(self._score)(rows)
+            return torch.func.vmap(self._score)(rows.clone())
 
     def _score(self, row: Tensor) -> Tensor:
         score = cast(Tensor, self.module(row[None]))
@@ -163,7 +184,11 @@ class FormedGradients:
         total: list[Tensor] | None = None
         for rows, slopes in self.uses:
             with sdpa_kernel(SDPBackend.MATH):
-                formed = ft_compute_per_sample_gradient(self.module, [rows[part]], slopes[part])
+                # Of a new copy of the module each time: opacus would keep one, with what it has stored.
+                vars(self.module).pop("ft_compute_sample_grad", None)
+                formed = ft_compute_per_sample_gradient(
+                    self.module, [rows[part].clone()], slopes[part]
+                )
             grads = [formed[p].detach() for p in self.parameters]
             total = grads if total is None else [a + b for a, b in zip(total, grads, strict=True)]
         assert total is not None

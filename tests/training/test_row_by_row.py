@@ -157,14 +157,54 @@ class Untrained(OfTheBatch):
         self.last.requires_grad_(False)
 
 
+class Tied(OfTheBatch):
+    """Two layers of one weight: a copy on no device has two, one of which nothing trains."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.first, self.second = nn.Linear(width, width), nn.Linear(width, width)
+        self.second.weight = self.first.weight
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.last(self.second(torch.tanh(self.first(rows))))
+
+
+class Stateful(OfTheBatch):
+    """Its scores change with each call."""
+
+    calls = 0
+
+    def forward(self, rows: Tensor) -> Tensor:
+        Stateful.calls += 1
+        return self.last(rows * Stateful.calls)
+
+
+class InPlace(OfTheBatch):
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.last(rows.mul_(0.5).add_(1))
+
+
+def test_rows_are_not_changed_in_place() -> None:
+    critic, rows = made(InPlace), normal_rows(5, "scores", 1).float()
+    before = rows.clone()
+    sums = RowByRowClipper(critic).clipped_sum(LOSSES["scores"], rows, 1e9)
+    assert torch.equal(rows, before)
+    expected = alone(critic.module, rows.clone()).sum(0)
+    torch.testing.assert_close(flat(sums).float(), expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (WithBatchNorm, "BatchNorm"),
+        (Tied, "two names"),
+        (Stateful, "earlier calls"),
+        (lambda: None, "one at a time"),
+        (lambda width: nn.Sequential(), "no weights that are trained"),
+        (WithBatchNorm, "buffers"),
         (WithDropout, "random"),
         (OfTwoScores, "2 scores for a row; return one"),
-        (Untrained, "no weights"),
-        (lambda width: width, "Expected critic to return a torch.nn.Module, got int"),
+        (Untrained, "no weights that are trained"),
+        (lambda width: width, "no torch.nn.Module, but int"),
         (lambda width: OfTheBatch(width + 1), f"rows of width {WIDTH}"),
     ],
 )

@@ -197,11 +197,9 @@ def _tables_with_counts(public: JsonMapping) -> tuple[str, ...]:
 
 def _counted_columns(items: Sequence[JsonMapping]) -> int | None:
     """Return the number of columns that one-way counts are of, which leave out computed columns, or None."""
-    for item in items:
-        columns = section(item, "details").get("columns")
-        if item.get("purpose") == ONE_WAY and isinstance(columns, int):
-            return columns
-    return None
+    of_columns = (item for item in items if item.get("purpose") == ONE_WAY)
+    stated = (section(item, "details").get("columns") for item in of_columns)
+    return next((columns for columns in stated if isinstance(columns, int)), None)
 
 
 def columns_of(certificate: JsonMapping) -> int | None:

@@ -53,7 +53,7 @@ from tabsynth.training.private_step import (
 from tabsynth.training.row_by_row import RowByRow
 
 MakeCritic = Callable[[int], nn.Module]
-OWN_CRITIC = "{} cannot be had with critic=; leave one of the two out."
+OWN_CRITIC = "critic= goes with neither step rule bam, nor groups of bounds, nor units of several rows; leave it or them out."
 # The settings of version 0.2.0 by their present names.
 CRITIC_OF_0_2: dict[str, str | None] = {
     **GENERATOR_OF_0_2,
@@ -312,12 +312,20 @@ class Adversarial(GeneratorTraining):
             self.critic = RowByRow.of(make_critic, width, rng)
         self.clip_weights()
 
+    def _trained(self) -> list[nn.Parameter]:
+        return [p for p in self.critic.parameters() if p.requires_grad]
+
+    def _gradient(self, loss: Tensor) -> list[Tensor]:
+        """Return the gradient by the critic's weights, 0 of those that are not used."""
+        trained = self._trained()
+        return list(torch.autograd.grad(loss, trained, materialize_grads=True))
+
     @torch.no_grad()
     def clip_weights(self) -> None:
         """Keep the critic's parameters in their bound, where there is one."""
         if isinstance(self.config, WGANConfig):
             bound = self.config.weight_clip
-            for parameter in self.critic.parameters():
+            for parameter in self._trained():
                 parameter.clamp_(-bound, bound)
 
     def to(self, device: torch.device) -> Self:
@@ -336,7 +344,7 @@ class Adversarial(GeneratorTraining):
         def gradient(fake: Tensor) -> None:
             public = _draw_rows(table, batch, rng)
             grads = self._ordinary(losses.against(fake), public, fake)
-            for parameter, grad in zip(self.critic.parameters(), grads, strict=True):
+            for parameter, grad in zip(self._trained(), grads, strict=True):
                 parameter.grad = grad
 
         steps = context.monitor.limit_steps(self.config.warm_start_steps)
@@ -447,12 +455,12 @@ class Adversarial(GeneratorTraining):
         total = losses(self.critic, real).mean()
         if not losses.paired:
             total = total + critic_scores(self.critic, fake).mean()
-        return list(torch.autograd.grad(total, list(self.critic.parameters())))
+        return self._gradient(total)
 
     def _of_generated(self, fake: Tensor) -> list[Tensor]:
         """Return F, the gradient of the generated rows' mean score."""
         mean = critic_scores(self.critic, fake).mean()
-        return list(torch.autograd.grad(mean, list(self.critic.parameters())))
+        return self._gradient(mean)
 
     def _generator_step(
         self, batch: int, optimizer: torch.optim.Optimizer, rng: torch.Generator
@@ -497,12 +505,9 @@ class CriticLearning(Learning):
             raise InputError(
                 f"Expected critic to be a callable from a width to a torch.nn.Module, got {quote(self.make_critic)}."
             )
-        if self.config.step.rule == BAM.name:
-            raise InputError(OWN_CRITIC.format("step rule bam"))
-        if self.config.clipping.grouping != "flat":
-            raise InputError(OWN_CRITIC.format(f"grouping {self.config.clipping.grouping}"))
-        if max_rows > 1:
-            raise InputError(OWN_CRITIC.format("units of several rows"))
+        grouped = self.config.clipping.grouping != "flat"
+        if self.config.step.rule == BAM.name or grouped or max_rows > 1:
+            raise InputError(OWN_CRITIC)
         RowByRow.of(self.make_critic, layout.width, torch.Generator())
 
     def mechanisms(self, public_rows: str | None) -> tuple[TrainingMechanism, ...]:

@@ -335,13 +335,11 @@ class NetworksMethod(TableMethod):
             )
         coder = [] if self._private_autoencoder is None else [self.autoencoder.step]
         rate = max(step.sampling_rate for step in [*self.learning.private_steps(), *coder])
-        width = self.encoder.layout.width
-        if rate * (self.rows or 0) * width > MOST_NUMBERS:
-            most = MOST_NUMBERS / (self.rows or 1) / width
-            floor = 10 ** math.floor(math.log10(most))
+        codes = rate * (self.rows or 0) * self.encoder.layout.width
+        if codes > MOST_NUMBERS:
             raise InputError(
-                f"Batches of {rate * (self.rows or 0):,.0f} rows with {width:,} codes each are too large for private steps;"
-                f" lower step.sampling_rate to at most {floor:g}, or fit margnet."
+                f"Batches of {codes:,.0f} codes are too large; lower step.sampling_rate to at most"
+                f" {rate * MOST_NUMBERS / codes:.2g}, or fit margnet."
             )
 
     @property
@@ -619,7 +617,11 @@ class NetworksMethod(TableMethod):
         units = np.arange(len(codes), dtype=np.uint64) if units is None else units
         return UnitRows(inputs, units, self.schema.design.rows)
 
-    # What a certificate and a model file hold.
+    # What a certificate, a checkpoint and a model file hold.
+
+    def binding(self) -> JsonObject:
+        """Return what a checkpoint of this fit must agree in besides parameters, JSON-ready."""
+        return {**super().binding(), **self.learning.stated}
 
     def settings(self) -> JsonObject:
         """Return the public settings that a certificate states besides parameters, JSON-ready."""
