@@ -29,7 +29,7 @@ class Shown:
 
     def __repr__(self, N_CHAR_MAX: int = LONGEST) -> str:
         """Return at most ten lines and ``N_CHAR_MAX`` characters, which scikit-learn calls so."""
-        return _cut("\n".join(self._repr_lines()[:LINES]), N_CHAR_MAX)
+        return cut("\n".join(self._repr_lines()[:LINES]), N_CHAR_MAX)
 
 
 def describe(thing: Any) -> str:
@@ -56,16 +56,17 @@ def _text_of(value: Any) -> str:
         return f"<table of {len(value)} rows>"
     if isinstance(value, Shown):
         first, *others = repr(value).split("\n")
-        return _cut(f"<{first}>" if others else first, NESTED)
+        return cut(f"<{first}>" if others else first, NESTED)
     if is_dataclass(value) and not isinstance(value, type):
-        return _cut(describe(value), NESTED)
+        return cut(describe(value), NESTED)
     if isinstance(value, list | tuple):
         more = [f"… {len(value)} in all"] * (len(value) > ITEMS)
         return f"({', '.join([*map(_text_of, value[:ITEMS]), *more])})"
     return quote(value, 80) if isinstance(value, PLAIN) else f"<{type(value).__name__}>"
 
 
-def _cut(text: str, length: int) -> str:
+def cut(text: str, length: int) -> str:
+    """Return a text of at most so many letters."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
@@ -81,9 +82,9 @@ def wrapped(lines: Iterable[str], last: str = "") -> list[str]:
 
 def text_table(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
     """Return rows of texts below each other, each cut to the width of its column."""
-    cut = [[_cut(text, most) for text, most in zip(row, widths, strict=True)] for row in rows]
-    used = [max(map(len, column)) for column in zip(*cut, strict=True)]
-    return ["  ".join(map(str.ljust, row, used)).rstrip() for row in cut]
+    cells = [[cut(text, most) for text, most in zip(row, widths, strict=True)] for row in rows]
+    used = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return ["  ".join(map(str.ljust, row, used)).rstrip() for row in cells]
 
 
 def html_table(caption: str, rows: Sequence[Sequence[str]], notes: Iterable[str] = ()) -> str:

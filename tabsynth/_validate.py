@@ -28,6 +28,11 @@ def make_fields_native(item: Any) -> None:
         object.__setattr__(item, name, plain)
 
 
+def name_of(thing: object) -> str:
+    """Return the name of a class or a function, or that of the class of any other object."""
+    return str(getattr(thing, "__qualname__", type(thing).__qualname__))
+
+
 def quote(value: object, limit: int = 60) -> str:
     """Return ``repr`` on one line, cut to ``limit`` characters."""
     value = native(value)

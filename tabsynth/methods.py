@@ -23,8 +23,8 @@ DRAFT = (
 DIFFERENT = "schema: numbers of different values"  # which some drafts charge besides
 
 
-def critic_steps(items: Iterable[Mapping[str, Any]], purpose: str = CRITIC) -> int:
-    """Return the steps of the critic, or the votes, among mechanisms as plans and certificates list them."""
+def count_uses(items: Iterable[Mapping[str, Any]], purpose: str) -> int:
+    """Return how often mechanisms of a purpose are used, as plans and certificates list them."""
     return sum(item["count"] for item in items if item["purpose"] == purpose)
 
 

@@ -158,15 +158,17 @@ class Preparation:
     @property
     def holdout(self) -> Path | None:
         """The rows that are kept apart from the fit; None where it reads all."""
-        share = 0 if self.settings is None else self.settings.holdout
-        return self.file(f"-holdout-{100 * share:g}.csv") if share else None
+        return self._part("holdout")
 
     @property
     def training(self) -> tuple[Path, dict[str, str]]:
         """The table that the fit reads, and the options of reading it."""
-        if self.holdout is None:
-            return self.need_confirmed(), self.reading
-        return Path(str(self.holdout).replace("-holdout-", "-train-")), {}
+        part = self._part("train")
+        return (self.need_confirmed(), self.reading) if part is None else (part, {})
+
+    def _part(self, name: str) -> Path | None:
+        share = 0 if self.settings is None else self.settings.holdout
+        return self.file(f"-{name}-{100 * share:g}.csv") if share else None
 
     @property
     def report_folder(self) -> Path:

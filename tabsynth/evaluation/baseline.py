@@ -96,12 +96,8 @@ def verdict(
         add(f"F1 {kind}", synthetic, baseline, train, clear, train >= baseline)
     for item in distances:
         if item.order > 1:
-            value, of_baseline, best, conclusive = (
-                item.synthetic.mean,
-                item.baseline.mean,
-                0.0,
-                None,
-            )
+            value, of_baseline = item.synthetic.mean, item.baseline.mean
+            best, conclusive = 0.0, None
             if item.holdout is not None:
                 reached = reference_scale * item.holdout.mean.value
                 conclusive = reached < of_baseline.value

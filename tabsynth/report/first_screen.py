@@ -37,7 +37,8 @@ class Line:
 
 
 PAGE = Line(
-    *("This report", "is confidential"),
+    "This report",
+    "is confidential",
     "It is computed from real rows without noise, and no ε covers it: do not publish it.",
     "page",
 )

@@ -11,6 +11,7 @@ from typing import ClassVar
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from tabsynth._shown import cut
 from tabsynth._typing import JsonObject
 from tabsynth.evaluation.comparing import Comparison
 from tabsynth.evaluation.definitions import Definition
@@ -222,5 +223,4 @@ def percentage(share: float) -> str:
 
 def abbreviate(text: str, letters: int) -> str:
     """Return a text on one line, of at most so many letters."""
-    text = " ".join(text.split())
-    return text if len(text) <= letters else text[: letters - 1] + "…"
+    return cut(" ".join(text.split()), letters)

@@ -21,7 +21,7 @@ from tabsynth._progress import progress_bar
 from tabsynth._random import Randomness
 from tabsynth._threads import limit_threads
 from tabsynth._typing import JsonObject
-from tabsynth._validate import in_range, integer, native, one_of, positive, quote
+from tabsynth._validate import in_range, integer, name_of, native, one_of, positive, quote
 from tabsynth.design import MOST_WEIGHTED, NO_DESIGN, Design, neighbour_of
 from tabsynth.drafting.budget import RELATIONS_SHARE, draft_share, mu_of_share
 from tabsynth.drafting.private_schema import (
@@ -34,7 +34,7 @@ from tabsynth.drafting.private_schema import (
 from tabsynth.drafting.suggestions import find_relations
 from tabsynth.encoding.rows import key_of
 from tabsynth.errors import BudgetError, FileFormatError, InputError, PlanWarning
-from tabsynth.methods import critic_steps
+from tabsynth.methods import CRITIC, count_uses
 from tabsynth.privacy.accounting.accountants import RENYI, Spend, epsilon_of
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian, mechanism_from
 from tabsynth.privacy.certificate.certificate import (
@@ -211,7 +211,7 @@ class FitSession:
         if self.path is not None and (self.path / INDEX).exists():
             index, ours = read_index(self.path / INDEX), self._binding()
             check_same(self.path, {k: v for k, v in index["fit"].items() if k in ours}, ours)
-            self.steps = critic_steps(index["plan"] or ())
+            self.steps = count_uses(index["plan"] or (), CRITIC)
         self._plan(self._ledger_after(self._earlier_spends()))
         return self._complete_plan(estimate_time)
 
@@ -582,7 +582,7 @@ class FitSession:
             self._plan(self.ledger)
         else:
             self.spends = [_spend_from(item) for item in checkpoint.plan]
-            self._plan_steps(critic_steps(checkpoint.plan))
+            self._plan_steps(count_uses(checkpoint.plan, CRITIC))
             self._check_project()
         checkpoint.begin([_spend_item(s) for s in self.spends], seeded=self.is_seeded)
 
@@ -783,7 +783,7 @@ def _spend_from(item: JsonObject) -> PlannedSpend:
 
 
 def _bound_value(value: object) -> object:
-    """Convert a configuration to a dict, a number of numpy to Python's; see :func:`json_default`."""
+    """Convert a configuration to a dict, a callable to its name, a number of numpy to Python's; see :func:`json_default`."""
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
-    return json_default(value)
+    return name_of(value) if callable(value) else json_default(value)

@@ -217,7 +217,7 @@ class FormedGradients:
         parts: Tensor | None = None,
     ) -> Sizes:
         """Return how large each row's difference from the reference is."""
-        squares = clipper._empty().new_zeros(self.batch, clipper.group_count)
+        squares = self.uses[0][1].new_zeros(self.batch, clipper.group_count, dtype=torch.float64)
         for part, differences in self._differences(reference):
             for j, difference in zip(clipper.groups, differences, strict=True):
                 squares[part, j] += difference.square().sum(1)

@@ -94,3 +94,12 @@ def test_a_checkpoint_of_another_class_is_refused(tmp_path) -> None:
     own(time_limit=1e-9).fit(frame(200), checkpoint=tmp_path / "c")
     with pytest.raises(InputError, match="critic is 'CriticOfTheBatch' there and 'Frozen' here"):
         own(critic=Frozen, time_limit=1e-9).fit(frame(200), checkpoint=tmp_path / "c")
+
+
+def test_a_fit_that_drafts_its_schema_has_a_checkpoint_too(tmp_path) -> None:
+    parameters = {"epsilon": 3.0, "time_limit": 1e-9}
+    model = DPWGAN(critic=CriticOfTheBatch, **parameters)
+    model.fit(frame(500), checkpoint=tmp_path / "c")
+    assert model.certificate()["settings"]["critic"] == "CriticOfTheBatch"
+    with pytest.raises(InputError, match="CriticOfTheBatch"):
+        DPWGAN(critic=Frozen, **parameters).fit(frame(500), checkpoint=tmp_path / "c")

@@ -53,7 +53,7 @@ from tabsynth.training.private_step import (
 from tabsynth.training.row_by_row import RowByRow
 
 MakeCritic = Callable[[int], nn.Module]
-OWN_CRITIC = "critic= goes with neither step rule bam, nor groups of bounds, nor units of several rows; leave it or them out."
+OWN_CRITIC = "critic= cannot be combined with step rule bam, groups of bounds or units of several rows; leave one of them out."
 # The settings of version 0.2.0 by their present names.
 CRITIC_OF_0_2: dict[str, str | None] = {
     **GENERATOR_OF_0_2,

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import one_of
+from tabsynth._validate import name_of, one_of
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig, source_autoencoder
@@ -194,7 +194,7 @@ class DPWGAN(Synthesizer):
         coder = config_or_default("autoencoder_config", self.autoencoder_config, coder)
         stated: JsonObject = {"weight_clip": config.weight_clip}
         if self.critic is not None:
-            stated["critic"] = getattr(self.critic, "__qualname__", type(self.critic).__qualname__)
+            stated["critic"] = name_of(self.critic)
         warnings = (WARNING_OF_SOURCE,) * source + (WARNING_OF_ROWS,) * (source and not self.rows)
         return make_networks(
             self,

@@ -26,7 +26,7 @@ from tabsynth.methods import (
     SCORES,
     TOTAL,
     VOTES,
-    critic_steps,
+    count_uses,
 )
 from tabsynth.privacy.accounting.accountants import Spend, gaussian_mu
 from tabsynth.privacy.accounting.calibration import calibrate, matching_noise
@@ -242,12 +242,12 @@ class NetworksModel(FittedModel[TableEncoder]):
         """Return why the fit ended early, and how many of the steps that the noise was planned for it took."""
         text, plan = super().stopped_text(command), self.facts.get("plan", {})
         purpose, steps = CRITIC, "steps of the critic"
-        if not critic_steps(plan.get("fit", ())):
+        if not (planned := count_uses(plan.get("fit", ()), purpose)):
             purpose, steps = VOTES, "votes"
-        planned = critic_steps(plan.get("fit", ()), purpose)
+            planned = count_uses(plan.get("fit", ()), purpose)
         if not text or not planned:
             return text
-        taken = critic_steps(self.ledger.to_list(), purpose) - critic_steps(plan["before"], purpose)
+        taken = count_uses(self.ledger.to_list(), purpose) - count_uses(plan["before"], purpose)
         said = f"{text} {taken:,} of {planned:,} {steps} were taken"
         if math.isinf(self.ledger.spent):
             return f"{said}."
