@@ -50,6 +50,25 @@ def test_dpgan_with_a_public_table_on_cuda() -> None:
     assert 1.97 <= model.certificate()["epsilon"] <= 2.0
 
 
+class Convolution(torch.nn.Module):
+    """A critic of a user's own."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.convolution = torch.nn.Conv1d(1, 2, kernel_size=3)
+        self.score = torch.nn.Linear(2 * (width - 2), 1)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return self.score(torch.relu(self.convolution(rows[:, None])).flatten(1))
+
+
+def test_critic_of_ones_own_on_cuda() -> None:
+    config = with_settings(WGANConfig(), **FEW)
+    model = DPWGAN(SCHEMA, epsilon=2.0, device="cuda", critic=Convolution, config=config)
+    assert len(model.fit(table()).sample(9)) == 9
+    assert 1.97 <= model.certificate()["epsilon"] <= 2.0
+
+
 @pytest.mark.parametrize("kind", ["marginals", "networks"])
 def test_pate_on_cuda(kind: str) -> None:
     changes = {"networks__teacher_steps": 3, "networks__student_steps": 3}
