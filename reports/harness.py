@@ -35,7 +35,7 @@ from tabsynth._files import write_text
 
 Row = dict[str, Any]
 Rows = dict[str, Row]
-UNNAMED = "0.2 and the code that led to it"  # the release of rows that name none
+UNNAMED = "0.2 or earlier"  # the release of rows that name none
 MARK = re.compile(r"<!-- (\w+) -->")
 
 

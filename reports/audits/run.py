@@ -138,7 +138,8 @@ def black_box() -> dict[str, Any]:
     (result,) = AUDITS.rows(record("audits"))["black-box pate-gan 1"]["results"]
     # One half of the fits is not counted: the attack was learned from it.
     fits = f"{2 * result['runs']:,}"
-    return {"fits": fits, "finding": result["sentence"], "power": result["power"]}
+    finding = result["sentence"].replace(": from", ". From", 1)
+    return {"fits": fits, "finding": finding, "power": result["power"]}
 
 
 def replays(hashes: Modules) -> str:

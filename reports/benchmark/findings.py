@@ -160,7 +160,7 @@ def below_baseline(config: Config, results: Mapping[str, dict]) -> list[str]:
     """
     out = []
     for key in OF_RELATIONS:
-        figure, cells = BY[key], {}
+        figure = BY[key]
         for block in blocks(config):
             baseline = results.get(f"{block[0]}-shuffled", {}).get(key)
             fresh = results.get(f"{block[0]}-fresh", {}).get(key) if figure.sign < 0 else None
@@ -178,10 +178,8 @@ def below_baseline(config: Config, results: Mapping[str, dict]) -> list[str]:
                 if fresh is not None:
                     so = ", **worse, too**" if fresh > baseline else ""
                     text += f"; test rows: {format_figure(fresh, figure)}{so}"
-                cells[cell_name(config, block)] = f"{systems} ({text})"
-        if cells:
-            each = "; ".join(f"{cell}: {who}" for cell, who in cells.items())
-            out.append(f"- **{figure.title}**: {each}.")
+                cell = cell_name(config, block)
+                out.append(f"- **{figure.title}**, {cell}: {systems} ({text}).")
     return out or ["- No system."]
 
 

@@ -1,4 +1,4 @@
-"""MargNet on the ground of others: parities, codes of patients, a class that seven numbers decide, and tables of the papers of AIM and JAM.
+"""MargNet on the peers' own benchmarks: parities, codes of patients, a class that seven numbers decide, and tables of the papers of AIM and JAM.
 
     TABSYNTH_DATA=FOLDER python reports/benchmark/grounds.py                   # measures what is missing, then writes grounds.md
     TABSYNTH_DATA=FOLDER python reports/benchmark/grounds.py --only parity
@@ -305,7 +305,7 @@ def page(rows: dict[str, dict[str, Any]]) -> str:
         stem = alike[0].key.rpartition("-seed")[0]
         goal = GOALS.get(title) or GOALS.get(alike[0].name, "–")
         lines.append([title, *cells(mine), goal, theirs(rows, stem)])
-    head = ("ground", "MargNet", "CPU s of fit, sample", "goal", "peers")
+    head = ("benchmark", "MargNet", "CPU s of fit, sample", "goal", "peers")
     return fill(HERE / "grounds_template.md", {"GROUNDS": table(head, lines)})
 
 

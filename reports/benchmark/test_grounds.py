@@ -1,4 +1,4 @@
-"""The grounds of others: their tables, their figures, and the page."""
+"""The peers' own benchmarks: their tables, their figures, and the page."""
 
 import importlib.util
 import itertools

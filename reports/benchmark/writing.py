@@ -114,11 +114,10 @@ def release_line(config: Config, results: Mapping[str, dict]) -> str:
         if row is not None and not system.peer:
             systems = counts.setdefault(row.get("release", UNNAMED), {})
             systems[system.title] = systems.get(system.title, 0) + 1
-    parts = [
-        f"{release}: {', '.join(f'{name} {n}' for name, n in systems.items())}"
+    return " ".join(
+        f"Runs of tabsynth on release {release}: {', '.join(f'{name} {n}' for name, n in systems.items())}."
         for release, systems in sorted(counts.items())
-    ]
-    return f"Runs of tabsynth were measured on release {'; on release '.join(parts)}."
+    )
 
 
 def missing_figures(config: Config, results: Mapping[str, dict]) -> list[str]:
