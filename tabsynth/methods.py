@@ -130,8 +130,6 @@ class Method:
         Whether the method learns from noisy votes of a teacher ensemble. Its plans then list labels.
     by_schema : bool
         Whether the noise depends on the columns. A plan then needs the schema.
-    audits : tuple of str
-        Kinds of audits that the method has, as in :data:`tabsynth.auditing.registry.AUDITS`.
     audit_fixture : str or None
         The module with the method's :class:`tabsynth.auditing.fixtures.AuditFixture`. None: audits fit the method as
         it is by default.
@@ -143,7 +141,6 @@ class Method:
     curves: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     votes: bool = False
     by_schema: bool = False
-    audits: tuple[str, ...] = ("white-box", "replay", "black-box")
     audit_fixture: str | None = None
 
 

@@ -52,7 +52,6 @@ OWNER_ALWAYS = {  # a descriptor that is opened with mode 0600, with tests besid
 }
 PUBLISHED = {
     ("app/session.py", "work"): "the answers of a release",
-    ("auditing/blackbox.py", "_append"): "figures of fits of public tables",
     ("auditing/outcomes.py", "write_json"): "an audit of public tables",
     ("dossier/making.py", "release"): "a release dossier",
     ("dossier/making.py", "_write_json"): "a release dossier",

@@ -483,14 +483,6 @@ def test_a_row_that_is_not_there_is_missing(script, kind):
     assert there and set(there) <= kind.rows(kept).keys()
 
 
-def test_a_black_box_audit_of_few_fits_is_incomplete():
-    kept = record("audits")
-    name = "black-box margnet 1"
-    assert name not in audits.missing(kept)
-    kept["audits"][name]["results"][0]["runs"] -= 1
-    assert name in audits.missing(kept)
-
-
 # The scripts measure what is stale or missing, and keep the rest.
 
 
@@ -511,7 +503,7 @@ def measure(package, tmp_path, monkeypatch):
 def test_audits_are_measured_if_stale_or_missing(measure, tmp_path, monkeypatch):
     done = []
 
-    def jobs(runs, black=None, progress=None):
+    def jobs(progress=None):
         def job(name):
             done.append(name)
             return [SimpleNamespace(to_dict=lambda: {"part": name, "runs": 9, "sentence": "."})]
@@ -520,12 +512,14 @@ def test_audits_are_measured_if_stale_or_missing(measure, tmp_path, monkeypatch)
 
     monkeypatch.setattr(audits, "jobs", jobs)
     monkeypatch.setattr(audits.torch, "set_num_threads", lambda threads: None)
-    words = ["--out", str(measure.path), "--runs", str(tmp_path / "runs")]
-    measure.path.write_text(json.dumps({"audits": {"white-box gone": {"results": []}}}))
+    words = ["--out", str(measure.path)]
+    former = {"white-box gone": {"results": []}, "black-box a": {"results": []}}
+    measure.path.write_text(json.dumps({"audits": former}))
     measure.call(audits, *words, "y")
     kept = measure.call(audits, *words)
     assert done == ["white-box y", "white-box x"]
-    assert list(kept["audits"]) == ["white-box x", "white-box y"]  # in the order of the jobs
+    # In the order of the jobs; those of release 0.2 stay.
+    assert list(kept["audits"]) == ["white-box x", "white-box y", "black-box a"]
     assert len(kept["modules"]) == 1
     (measure.package / "page.py").write_text("x = 1")
     assert measure.call(audits, *words) == kept
@@ -539,34 +533,6 @@ def test_audits_are_measured_if_stale_or_missing(measure, tmp_path, monkeypatch)
     monkeypatch.setattr(audits, "missing", lambda record: ["white-box x"])  # of too few fits
     measure.call(audits, *words)
     assert done[5:] == ["white-box x"]
-
-
-def test_an_interrupted_black_box_audit_is_resumed(measure, tmp_path, monkeypatch, capsys):
-    """The progress ends it between two fits; its CPU time is that of both parts."""
-    fits, cpu = [], iter(range(0, 1000, 10))
-    monkeypatch.setattr(audits.time, "process_time", lambda: next(cpu))
-    monkeypatch.setattr(audits.torch, "set_num_threads", lambda threads: None)
-
-    def jobs(runs, black=None, progress=None):
-        def job():
-            while len(fits) < 3:
-                fits.append(len(fits))
-                progress("black-box a", len(fits), 3)
-            return [SimpleNamespace(to_dict=lambda: {"part": "a", "runs": 9, "sentence": "."})]
-
-        return {"black-box a": job}
-
-    monkeypatch.setattr(audits, "jobs", jobs)
-    words = ["--out", str(measure.path), "--runs", str(tmp_path / "runs")]
-    measure.path.write_text("{}")
-    times = iter([False, True])
-    with monkeypatch.context() as patch:
-        patch.setattr(evidence.Clock, "over", property(lambda clock: next(times)))
-        assert measure.call(audits, *words, "--minutes", "1") == {}
-    assert fits == [0] and "black-box a: the time is up" in capsys.readouterr().out
-    row = measure.call(audits, *words)["audits"]["black-box a"]
-    assert fits == [0, 1, 2] and row["cpu_seconds"] == 20.0
-    assert not list((tmp_path / "runs").iterdir())
 
 
 def test_a_stale_system_is_replayed_from_its_first_seed(measure, monkeypatch):

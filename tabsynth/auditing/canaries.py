@@ -310,7 +310,7 @@ def audit_gan(request: AuditRequest, *, rate: float = 1.0, fits: int = FITS) -> 
     """
     started = time.monotonic()
     datasets = request.datasets
-    replicates = -(-request.count(WHITE_BOX) // fits)
+    replicates = -(-request.runs // fits)
     log_ratios: tuple[list[Ratios], list[Ratios]] = ([], [])
     spends: dict[str, list[Spend]] = {}
     for turn in range(2 * fits):

@@ -263,7 +263,7 @@ def _audit_tasks(
     measuring: type[PrivateMarginals],
 ) -> list[AuditResult]:
     """Measure the counts of many fits on both datasets, of which ``tables`` has the rows by table, and compare them."""
-    started, runs = time.monotonic(), request.count(WHITE_BOX)
+    started, runs = time.monotonic(), request.runs
     log_ratios: RunRatios = ([], [])
     for turn in range(2 * runs):
         ledger, ratios = Ledger(request.epsilon, request.delta), dict[str, float]()

@@ -73,10 +73,6 @@ class LinkedDatasets:
         # The schema has no survey weights.
         return {name: shared for name, shared in rows.items() if isinstance(shared, SharedRows)}
 
-    def canary_codes(self) -> dict[str, np.ndarray]:
-        """Return the last record of the canary in each table, shape (columns,)."""
-        return {name: rows.codes[-1] for name, rows in self.records(self.canary).items()}
-
 
 def make_tables(seed: int, patients: int = 25) -> Tables:
     """Draw tables of so many patients, some with more stays and events than are used."""
@@ -96,19 +92,6 @@ def make_tables(seed: int, patients: int = 25) -> Tables:
 def small_datasets() -> LinkedDatasets:
     """Return six similar patients, and a canary of two equal stays, each with two equal events."""
     return LinkedDatasets(SCHEMA, _alike(6, 2, 2), make_canary(2))
-
-
-def many_datasets(rows: int) -> LinkedDatasets:
-    """Return neighbouring tables of so many patients for audits of many fits.
-
-    The canary has as many stays and events as are used, all of rare values.
-
-    Parameters
-    ----------
-    rows : int
-        Patients without the canary.
-    """
-    return LinkedDatasets(SCHEMA, make_tables(0, rows), make_canary(MOST[STAYS]))
 
 
 def _alike(patients: int, stays: int, events: int) -> Tables:

@@ -8,14 +8,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from tabsynth.datasets import load_census
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import KEY_BYTES, PrivateRows
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 
 ROWS = 8  # of the small dataset
-COLUMNS = ("SEX", "MSP", "EDU", "OWN_RENT")  # of the bundled census table, for audits of many fits
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +48,6 @@ class NeighbouringDatasets:
         """Return category codes, shape (rows, columns)."""
         return TableEncoder(self.schema).to_index(table)
 
-    def canary_codes(self) -> np.ndarray:
-        """Return category codes of the canary, or of one row of its unit, shape (columns,)."""
-        return self.codes(self.canary)[0]
-
     def encoded_canary(self) -> Tensor:
         """Return the canary as a network input of the GANs, shape (width,)."""
         encoder = TableEncoder(self.schema)
@@ -78,28 +72,3 @@ def small_neighbouring_datasets() -> NeighbouringDatasets:
     )
     canary = pd.DataFrame({"colour": ["f"], "grade": [4], "age": [95]})
     return NeighbouringDatasets(schema, without, canary)
-
-
-def census_neighbouring_datasets(rows: int) -> NeighbouringDatasets:
-    """Return neighbouring datasets with four columns of the bundled census table.
-
-    The rows are the same random ones each time, and the canary is the rarest of the other rows.
-
-    Parameters
-    ----------
-    rows : int
-        Rows of the dataset without the canary.
-    """
-    table, public_schema = load_census()
-    schema = Schema(
-        [column for column in public_schema.columns if column.name in COLUMNS],
-        null_values=public_schema.null_values,
-    )
-    names = [column.name for column in schema.columns]
-    table = table[names].sample(frac=1, random_state=0).reset_index(drop=True)
-    index = TableEncoder(schema).to_index(table)
-    cells = np.ravel_multi_index(index.T, schema.sizes)
-    alike = np.bincount(cells)[cells]
-    other_rows = np.arange(rows, len(table))
-    canary = other_rows[alike[rows:].argmin()]
-    return NeighbouringDatasets(schema, table.iloc[:rows], table.iloc[[canary]])

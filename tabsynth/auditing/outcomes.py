@@ -18,11 +18,8 @@ FORMAT = "tabsynth-audit/1"
 REFUTED, NOT_REFUTED, INCONCLUSIVE = "refuted", "not refuted", "inconclusive"
 EPSILON_TOLERANCE = 1.01  # ratio; a fit uses its budget to within 1%
 WHOLE = "whole fit"  # the part that is all releases of a fit
-WHOLE_KINDS = (
-    "replay",
-    "black-box",
-    "one-run",
-)  # kinds that audit the whole fit only; the last is of version 0.2
+# Kinds that audit the whole fit only; the last two are of version 0.2.
+WHOLE_KINDS = ("replay", "black-box", "one-run")
 MIN_MU_RATIO = (
     0.85  # of the μ that theory predicts; a white-box audit that measures less is inconclusive
 )
@@ -34,7 +31,7 @@ class AuditResult:
 
     Attributes
     ----------
-    kind : {"white-box", "black-box", "replay"}
+    kind : {"white-box", "replay"}
     method, part : str
         What was audited: a method, and which of its releases.
     verdict : {"refuted", "not refuted", "inconclusive"}

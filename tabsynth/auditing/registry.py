@@ -4,14 +4,12 @@ To add a kind, write a function from an :class:`AuditRequest` to its results and
 """
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from tabsynth import methods
 from tabsynth._validate import one_of
-from tabsynth.auditing import blackbox, replay_audit
+from tabsynth.auditing import replay_audit
 from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.auditing.outcomes import AuditResult
-from tabsynth.auditing.request import BLACK_BOX, REPLAY, WHITE_BOX, AuditRequest
+from tabsynth.auditing.request import REPLAY, WHITE_BOX, AuditRequest
 from tabsynth.errors import InputError
 from tabsynth.training.loop import Progress
 
@@ -19,16 +17,8 @@ from tabsynth.training.loop import Progress
 def white_box(request: AuditRequest) -> list[AuditResult]:
     """Audit all releases of the method with a canary."""
     audit_method = find_fixture(request.method).white_box
-    assert audit_method is not None  # the registration lists the kind
+    assert audit_method is not None  # the kind is listed
     return audit_method(request)
-
-
-def black_box(request: AuditRequest) -> list[AuditResult]:
-    """Audit many small fits on neighbouring datasets; the runs are stored in the folder."""
-    path = request.folder / f"black-box-{request.method}.jsonl"
-    setting = blackbox.Setting(method=request.method, epsilon=request.epsilon, delta=request.delta)
-    runs = request.count(BLACK_BOX)
-    return [blackbox.audit_black_box(setting, path, runs=runs, progress=request.progress)]
 
 
 def replays(request: AuditRequest) -> list[AuditResult]:
@@ -39,13 +29,13 @@ def replays(request: AuditRequest) -> list[AuditResult]:
 AUDITS: dict[str, Callable[[AuditRequest], list[AuditResult]]] = {
     WHITE_BOX: white_box,
     REPLAY: replays,
-    BLACK_BOX: black_box,
 }
 
 
 def list_kinds(method: str) -> tuple[str, ...]:
-    """Return the kinds of audits that a method has, by its registration."""
-    return tuple(kind for kind in AUDITS if kind in methods.registration_of(method).audits)
+    """Return the kinds of audits that a method has: replays, and the white-box audit of its fixture."""
+    white = find_fixture(method).white_box is not None
+    return tuple(kind for kind in AUDITS if white or kind != WHITE_BOX)
 
 
 def check_kind(method: str, kind: str) -> None:
@@ -61,17 +51,13 @@ def check_kind(method: str, kind: str) -> None:
         )
 
 
-QUICK = (WHITE_BOX, REPLAY)  # the default of tabsynth audit, about a minute
-
-
 def audit(
     method: str,
     epsilon: float,
     delta: float = 1e-5,
     *,
-    folder: str | Path = ".",
     kinds: Sequence[str] | None = None,
-    runs: int | None = None,
+    runs: int = 4000,
     seeds: int = 1,
     progress: Progress | None = None,
 ) -> list[AuditResult]:
@@ -83,10 +69,8 @@ def audit(
         A registered name, such as ``"margnet"`` or ``"linked-margnet"``.
     epsilon, delta : float
         The claim. Both are finite and above 0.
-    folder : path
-        An existing folder. Black-box audits keep their runs there and resume from them.
     kinds : sequence of str
-        Keys of ``AUDITS``: ``"white-box"``, ``"replay"``, ``"black-box"``. The default takes about a minute.
+        Keys of ``AUDITS``: ``"white-box"``, ``"replay"``. Default: all that the method has, which take about a minute.
     runs, seeds, progress
         See :class:`tabsynth.auditing.request.AuditRequest`.
 
@@ -105,7 +89,6 @@ def audit(
         method=method,
         epsilon=epsilon,
         delta=delta,
-        folder=Path(folder),
         runs=runs,
         seeds=seeds,
         progress=progress,
@@ -114,7 +97,7 @@ def audit(
 
 
 def choose_kinds(method: str, kinds: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the kinds of audits to run: the quick ones that the method has, where none are named.
+    """Return the kinds of audits to run: all that the method has, where none are named.
 
     Raises
     ------
@@ -122,7 +105,7 @@ def choose_kinds(method: str, kinds: Sequence[str] | None) -> tuple[str, ...]:
         For a kind that is unknown, or that the method does not have.
     """
     if kinds is None:
-        return tuple(kind for kind in QUICK if kind in list_kinds(method))
+        return list_kinds(method)
     for kind in kinds:
         one_of("kinds", kind, AUDITS)
         check_kind(method, kind)

@@ -1,7 +1,6 @@
 """The request for an audit: the method, the claim, and the settings of every kind of audit."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tabsynth._validate import in_range, integer, one_of, positive
 from tabsynth.auditing.neighbouring_datasets import (
@@ -11,9 +10,8 @@ from tabsynth.auditing.neighbouring_datasets import (
 from tabsynth.synthesizers.estimator import LINKED, METHODS
 from tabsynth.training.loop import Progress
 
-WHITE_BOX, REPLAY, BLACK_BOX = "white-box", "replay", "black-box"
-RUNS = {WHITE_BOX: 4000, BLACK_BOX: 500}  # defaults
-MIN_RUNS = 20  # on each dataset; with fewer the attack of a black-box audit cannot be trained
+WHITE_BOX, REPLAY = "white-box", "replay"
+MIN_RUNS = 20  # on each dataset, half of which choose a threshold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +23,8 @@ class AuditRequest:
     method : str
     epsilon, delta : float
         The claim.
-    runs : int, optional
-        Runs on each neighbouring dataset. Default: ``RUNS``.
-    folder : Path
-        The folder in which black-box audits store their runs.
+    runs : int
+        For white-box audits: runs on each neighbouring dataset.
     seeds : int
         For replays: number of artificial tables.
     datasets : NeighbouringDatasets
@@ -39,8 +35,7 @@ class AuditRequest:
     method: str
     epsilon: float
     delta: float = 1e-5
-    folder: Path = Path()
-    runs: int | None = None
+    runs: int = 4000
     seeds: int = 1
     datasets: NeighbouringDatasets = field(default_factory=small_neighbouring_datasets)
     progress: Progress | None = None
@@ -50,13 +45,8 @@ class AuditRequest:
         one_of("method", self.method, (*METHODS, *LINKED))
         positive("epsilon", self.epsilon)
         in_range("delta", self.delta, 0, 1, low_open=True, high_open=True)
-        if self.runs is not None:
-            integer("runs", self.runs, least=MIN_RUNS)
+        integer("runs", self.runs, least=MIN_RUNS)
         integer("seeds", self.seeds, least=1)
-
-    def count(self, kind: str) -> int:
-        """Return the number of runs for a kind of audit."""
-        return RUNS[kind] if self.runs is None else self.runs
 
     def report(self, kind: str, done: int, total: int) -> None:
         """Report progress to whoever asked for it."""

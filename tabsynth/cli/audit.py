@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tabsynth.auditing.outcomes import AuditResult
 
 
-EVERY = "all"
 FILE = "audit.json"
 REFUTED_CODE = 1
 
@@ -32,12 +31,10 @@ def audit(
     epsilon: float = option("ε of the claim to audit, above 0 and finite.", default=MISSING),
     out: Path = option("The folder for audit.json.", "-o", "--out", default=MISSING),
     delta: float = option("δ of the claim to audit, between 0 and 1.", default=1e-5),
-    kind: str | None = option(
-        "Kind of audit: white-box, replay, black-box or all. Default: white-box and replay, about a minute."
-    ),
-    runs: int | None = option(
-        "Runs on each neighbouring dataset, at least 20. More runs allow larger lower bounds. Default: 4000"
-        " white-box, 500 black-box."
+    kind: str | None = option("Kind of audit: white-box or replay. Default: both, about a minute."),
+    runs: int = option(
+        "For white-box audits: runs on each neighbouring dataset, at least 20. More runs allow larger lower bounds.",
+        default=4000,
     ),
     seeds: int = option(
         "For replays: number of artificial tables. Each has two replays for every kind of neighbouring dataset.",
@@ -64,16 +61,13 @@ def run_audits(method: str, epsilon: float, kind: str | None, out: Path, **reque
             f"Expected epsilon to be finite, got {epsilon}: an infinite ε is no privacy claim."
         )
     from tabsynth.auditing.outcomes import write_json
-    from tabsynth.auditing.registry import AUDITS, choose_kinds, list_kinds
+    from tabsynth.auditing.registry import AUDITS, choose_kinds
     from tabsynth.auditing.request import AuditRequest
 
-    what = AuditRequest(method=method, epsilon=epsilon, folder=out, **request)
-    if kind not in (None, EVERY, *AUDITS):
-        raise InputError(
-            f"Expected --kind to be one of {', '.join(AUDITS)}, {EVERY}; got {kind!r}."
-        )
-    named = None if kind is None else list_kinds(method) if kind == EVERY else (kind,)
-    kinds = choose_kinds(method, named)
+    what = AuditRequest(method=method, epsilon=epsilon, **request)
+    if kind not in (None, *AUDITS):
+        raise InputError(f"Expected --kind to be one of {', '.join(AUDITS)}; got {kind!r}.")
+    kinds = choose_kinds(method, None if kind is None else (kind,))
     make_folder(out)
     results: list[AuditResult] = []
     for name in kinds:
@@ -82,8 +76,7 @@ def run_audits(method: str, epsilon: float, kind: str | None, out: Path, **reque
                 results += AUDITS[name](replace(what, progress=progress))
         except KeyboardInterrupt:
             fail(
-                f"Interrupted in the {name} audit. The finished runs of a black-box audit are kept in {out}; run"
-                f" the same command again{' with --overwrite' if results else ''} to resume.",
+                f"Interrupted in the {name} audit; run the same command again{' with --overwrite' if results else ''}.",
                 INTERRUPTED,
             )
         write_json(results, out / FILE, overwrite=True)  # also those of the kinds before

@@ -8,14 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 from tabsynth.auditing import linked_datasets
-from tabsynth.auditing.blackbox import Setting, extract_features
 from tabsynth.auditing.canary_counts import audit_linked_counts
 from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED, WHOLE
 from tabsynth.auditing.request import AuditRequest
 from tabsynth.cli import app
 from tabsynth.encoding import linked as records
 from tabsynth.encoding.rows import SharedRows
-from tabsynth.privacy.noise.counts import count_rows
 from tabsynth.synthesizers import MargNetConfig
 
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
@@ -102,27 +100,6 @@ def test_children_that_count_twice_each_are_refuted(monkeypatch):
     }
     assert result["events: joint counts"].verdict == result[WHOLE].verdict == REFUTED
     assert result["patients: joint counts"].verdict == NOT_REFUTED
-
-
-def test_features_of_linked_tables():
-    """Of each table in turn; a table without records agrees with nothing."""
-    canary = {"a": np.array([1, 2]), "b": np.array([0])}
-    rows = {"a": np.array([[1, 0], [1, 2]]), "b": np.zeros((0, 1), dtype=int)}
-    features = extract_features(rows, canary)
-    np.testing.assert_array_equal(features[:6], extract_features(rows["a"], canary["a"]))
-    np.testing.assert_array_equal(features[6:], 0)
-
-
-def test_datasets_of_many_fits():
-    setting = Setting(method="linked-margnet", epsilon=1.0, delta=1e-5, rows=30)
-    datasets = setting.datasets()
-    assert len(datasets.table(False)["patients"]) == 30 == len(datasets.table(True)["patients"]) - 1
-    codes = datasets.canary_codes()
-    for name, rows in datasets.records(datasets.without).items():
-        agree = rows.codes == codes[name]
-        assert not agree.all(1).any()
-        counts = count_rows(rows.codes, (0,), [np.arange(10)], rows.shares)
-        assert counts.sum() <= 30 + 1e-9
 
 
 @pytest.mark.slow(cases=0)

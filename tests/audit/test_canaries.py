@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from broken import quieter
+from record_replay.units import census_neighbouring_datasets
 from torch import Tensor
 
 from tabsynth.auditing import canaries
@@ -27,7 +28,6 @@ from tabsynth.auditing.canary_votes import (
     plan_releases,
 )
 from tabsynth.auditing.neighbouring_datasets import (
-    census_neighbouring_datasets,
     small_neighbouring_datasets,
 )
 from tabsynth.auditing.outcomes import INCONCLUSIVE, NOT_REFUTED, REFUTED, WHOLE

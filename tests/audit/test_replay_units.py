@@ -14,7 +14,6 @@ from replayed_tables import EPSILON, SCHEMA, checked, frame
 from systems import make_tiny_model
 from systems.form import with_unit
 
-from tabsynth.auditing.blackbox import Setting, audit_black_box, make_small_fit
 from tabsynth.auditing.canary_counts import audit_counts
 from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
 from tabsynth.auditing.replay import ReplayResult
@@ -22,7 +21,6 @@ from tabsynth.auditing.request import AuditRequest
 from tabsynth.auditing.run_trace import RecordRandomness
 from tabsynth.design import Design
 from tabsynth.encoding import TableEncoder, rows
-from tabsynth.encoding.rows import codes_of as rows_of
 from tabsynth.synthesizers.margnet import measurement
 from tabsynth.tables.frames import to_pandas
 
@@ -198,22 +196,6 @@ def test_noise_of_a_row_is_refuted_by_a_unit() -> None:
         )
     }
     assert result["whole fit"].verdict == REFUTED
-
-
-@pytest.mark.slow
-def test_a_black_box_audit_takes_a_unit(tmp_path: Any) -> None:
-    """The attack looks for a unit of five rows, and fits use three; without noise it finds it."""
-    setting = Setting(method="margnet", epsilon=1.0, delta=1e-5, rows=40)
-    datasets = as_unit(3, setting.datasets())
-    assert len(datasets.table(True)) == 40 + 5 and datasets.schema.unit == "unit"
-    rows = make_small_fit(setting, datasets)(datasets.table(True))
-    assert rows.shape == (40, len(datasets.schema.columns))
-
-    def exact(table: pd.DataFrame) -> np.ndarray:
-        return rows_of(TableEncoder(datasets.schema).to_rows(table, bytes(16)))
-
-    audit = audit_black_box(setting, tmp_path / "runs", runs=100, datasets=datasets, fit=exact)
-    assert audit.part == "synthetic rows" and audit.verdict == REFUTED
 
 
 @pytest.mark.slow
