@@ -116,24 +116,22 @@ def row_norms(rows: Tensor) -> Tensor:
 def norms_of(tensors: Sequence[Tensor]) -> Tensor:
     """Return norms of the rows of some tensors, never too small, as float64 of shape (tensors, batch).
 
-    In float32, longer by what it may round off, where no square overflows or vanishes; else in float64.
+    On a CPU in float32, longer by what it may round off, where no square overflows or vanishes; else in float64.
     """
+    if tensors[0].device.type != "cpu" or all(rows.dtype == torch.float64 for rows in tensors):
+        return torch.stack([_norms(rows) for rows in tensors])
     norms = torch.stack([torch.linalg.vector_norm(rows, dim=1) for rows in tensors])
-    if all(rows.dtype == torch.float64 for rows in tensors):
-        return norms
     bounds = norms.double() * (1 + (max(rows.shape[1] for rows in tensors) + 4) * 2.0**-24)
-    if norms.device.type == "cpu" and norms.numel():
-        least, most = map(float, norms.aminmax())
-        if least > 2.0**-40 and most < 2.0**40:
-            return bounds
+    least, most = map(float, norms.aminmax()) if norms.numel() else (1.0, 1.0)
+    if least > 2.0**-40 and most < 2.0**40:
+        return bounds
     odd = ~((norms > 2.0**-40) & (norms < 2.0**40))
-    anywhere = odd.any(1).tolist() if norms.device.type == "cpu" else [True] * len(tensors)
-    return torch.stack(
-        [
-            torch.where(o, torch.linalg.vector_norm(r, dim=1, dtype=torch.float64), f) if a else f
-            for r, f, o, a in zip(tensors, bounds, odd, anywhere, strict=True)
-        ]
-    )
+    each = zip(tensors, bounds, odd, strict=True)
+    return torch.stack([torch.where(o, _norms(r), f) if o.any() else f for r, f, o in each])
+
+
+def _norms(rows: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
 
 
 def _inner(first: Tensor, second: Tensor) -> Tensor:
