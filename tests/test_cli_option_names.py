@@ -38,7 +38,6 @@ COMMANDS = {
     "certify": ("certify", "people.csv"),
     "schema draft": ("schema", "draft", "people.csv", "-o", "s.json"),
     "schema draft privately": ("schema", "draft", "people.csv", "-o", "s.json", *EPSILON),
-    "schema suggest": ("schema", "suggest", "people.csv", "schema.json", *EPSILON, "-o", "s.json"),
     "schema check": ("schema", "check", "people.csv", "schema.json"),
     "schema import": ("schema", "import", "book.csv", "-o", "s.json"),
     "schema declare": ("schema", "declare", "schema.json", "-o", "s.json"),

@@ -73,10 +73,6 @@ OUTPUTS = {
     "demo": (("demo", "-o", "new"), ["new/model.tabsynth", "new/dp-wgan/metrics.json"]),
     "schema draft": (("schema", "draft", "people.csv", "-o", "new"), ["new"]),
     "schema import": (("schema", "import", "book.csv", "-o", "new"), ["new"]),
-    "schema suggest": (
-        ("schema", "suggest", "people.csv", "schema.json", "--epsilon", 1, "-o", "new"),
-        ["new"],
-    ),
     "schema declare": (("schema", "declare", "schema.json", "--drop", "job", "-o", "new"), ["new"]),
 }
 SLOW = ("demo",)  # it is not run, only refused

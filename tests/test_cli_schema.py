@@ -47,7 +47,7 @@ def test_a_draft_is_written_as_before(folder):
     done = run("schema", "draft", "good.csv", "-o", "draft.json", cwd=folder)
     assert done.stdout.startswith("Drafted draft.json: 2 columns.")
     assert Schema.load(folder / "draft.json").drafted == ("age", "sex")
-    commands = ("draft", "check", "import", "suggest", "declare")
+    commands = ("draft", "check", "import", "declare")
     assert all(name in run("schema", "--help", cwd=folder).stdout for name in commands)
 
 
@@ -135,7 +135,6 @@ def test_edit_in_place_changes_kinds(folder):
         (("declare", "schema.json", "--kind", "age=number"), "kind of column 'age' to be one of"),
         (("declare", "schema.json", "--kind", "age=text", "--kind", "age=date"), "'age' twice"),
         (("declare", "schema.json", "--kind", "sex=numeric", "--kind", "age=date"), "2 column(s)"),
-        (("declare", "schema.json", "--accept-suggested", "first"), "the number of a rule or all"),
         (("import", "c.csv", "-o", "x.json", "--bounds", "age=0-120"), "Expected --bounds like"),
         (("declare", "schema.json", "--drop", "age", "--drop", "sex"), "at least one column"),
         (("declare", "none.json", "--drop", "age"), "none.json"),
@@ -153,7 +152,6 @@ def test_what_the_tools_refuse(folder, words, says):
     [
         (("draft", "good.csv"), "--out"),
         (("draft", "good.csv", "-o", "x.json", "--drop", "age"), "--drop"),
-        (("suggest", "good.csv", "schema.json", "-o", "x.json"), "--epsilon"),
         (("good.csv", "-o", "x.json"), "good.csv"),
     ],
 )

@@ -1,7 +1,6 @@
 """Files with facts of private rows are for their owner alone; files for publication have the mode that the umask gives."""
 
 import ast
-import dataclasses
 import os
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,6 @@ import torch
 
 from tabsynth import LinkedSchema, MargNet, Schema, draft_private, write_table
 from tabsynth._files import replacing, write_bytes, write_text
-from tabsynth.drafting import suggest_constraints
 from tabsynth.evaluation.publishing import PrivateEvaluation
 from tabsynth.report import Report
 from tabsynth.report.report import VIEWS
@@ -178,11 +176,6 @@ def test_schemas_that_a_draft_released(tmp_path, epsilon, seed, mode):
     schema = draft_private(table, epsilon, random_state=seed)
     assert schema.confidential is (mode == OWNER)
     assert modes(schema.save, tmp_path) == {mode}
-    (job,) = column("declared").columns
-    twice = Schema([job, dataclasses.replace(job, name="post")])
-    jobs = table[["job"]].assign(post=table["job"])
-    suggested = suggest_constraints(jobs, twice, epsilon, random_state=seed)
-    assert modes(suggested.save, tmp_path) == {mode}
 
 
 def fitted(epsilon, seed=None, provenance="declared"):

@@ -1,9 +1,8 @@
-"""``tabsynth schema``: draft, check, import and declare schemas, and suggest rules."""
+"""``tabsynth schema``: draft, check, import and declare schemas."""
 
 import json
 import warnings
-from collections.abc import Sequence
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -187,59 +186,6 @@ def import_command(
 
 @app.command()
 @cli_command
-def suggest(
-    *,
-    table: TablePath,
-    schema: SchemaPath,
-    out: Out,
-    epsilon: float = option(
-        "ε of the suggestions; it counts in every fit that takes the schema.", default=MISSING
-    ),
-    reading: Reading,
-    delta: float = option("δ of the suggestions.", default=1e-5),
-    ledger: Ledger = None,
-    outputs: Outputs,
-) -> None:
-    """Add rules between columns that noisy counts of a table suggest to a schema.
-
-    They do not hold in samples until you accept them with tabsynth schema declare --accept-suggested.
-    """
-    from tabsynth.drafting.suggestions import suggest_constraints
-    from tabsynth.privacy.noise.counts import stated_share
-    from tabsynth.schema.schema import Schema
-    from tabsynth.tables.files import read_any, read_table
-
-    outputs.check(out, inputs=(table, schema, ledger))
-    facts = Schema.load(schema)
-    if facts.released is not None:
-        rows = read_any(table, facts.null_values, **reading.as_texts)
-    else:
-        rows = read_table(table, facts, **reading.options)
-    suggested = suggest_constraints(rows, facts, epsilon, delta, ledger=ledger)
-    suggested.save(out, overwrite=outputs.overwrite)
-    new = len(suggested.suggested) - len(facts.suggested)
-    say(
-        f"Wrote {out}: {new} rule(s) suggested, with ({epsilon:g}, {delta:g})-differential privacy for adding or"
-    )
-    say(
-        f"removing {facts.design.neighbour}. Their cost counts in every fit that takes the schema. They do not hold in samples"
-    )
-    say(
-        "until you accept them: compare each with a codebook, then tabsynth schema declare --accept-suggested NUMBER."
-    )
-    rules = zip(suggested.suggested, suggested.suggested_rules, strict=True)
-    for number, (item, rule) in enumerate(rules, 1):
-        ends = item.get("interval")  # files of release 0.2 have none
-        share = (
-            f"about {item['share']:.2%}" if ends is None else stated_share(item["share"], ends, 2)
-        )
-        say(f"  {number}. {quote(rule.text, 120)}: broken by {share} of the rows.")
-    if ledger is not None:
-        say(ledger_status(ledger))
-
-
-@app.command()
-@cli_command
 def declare(
     *,
     schema: SchemaPath,
@@ -256,9 +202,6 @@ def declare(
     ),
     source: str | None = option(
         "The public document that declared facts are from, e.g. 'codebook 2019'."
-    ),
-    accept_suggested: list[str] | None = option(
-        "The number of a suggested rule, from 1, or all: it becomes a constraint; repeatable."
     ),
     drop: Drop = None,
     kind: Kind = None,
@@ -281,7 +224,6 @@ def declare(
         facts={name: {"kind": value} for name, value in _pairs("--kind", kind).items()},
         declare=facts.names if all_columns else column or (),
         source=source,
-        accept_suggested=_numbers(accept_suggested or (), len(facts.suggested)),
     )
     changed = edit(facts, change)
     lines = differences(facts, changed)
@@ -291,18 +233,6 @@ def declare(
         say(f"  - {line}")
     if sentence := unchanged_of(unchanged_facts(changed.unchanged_facts)):
         say(f"{sentence} Certificates will say so.")
-
-
-def _numbers(texts: Sequence[str], count: int) -> list[int]:
-    """Return numbers of suggested rules; ``all`` stands for each of ``count``."""
-    numbers: list[int] = []
-    for text in texts:
-        if text != "all" and not text.isdecimal():
-            raise InputError(
-                f"Expected --accept-suggested to be the number of a rule or all, got {quote(text)}."
-            )
-        numbers += range(1, count + 1) if text == "all" else [int(text)]
-    return numbers
 
 
 def _edit(drop: Any, kind: Any, dtype: Any, bounds: Any, values: Any) -> Any:

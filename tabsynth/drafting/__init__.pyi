@@ -1,5 +1,4 @@
 from tabsynth.drafting.drafts import draft_schema as draft_schema
 from tabsynth.drafting.drafts import review as review
 from tabsynth.drafting.private_schema import draft_private as draft_private
-from tabsynth.drafting.suggestions import suggest_constraints as suggest_constraints
 from tabsynth.drafting.summary import summarize as summarize

@@ -1,7 +1,7 @@
 """Relations between columns: candidates from a schema alone, what rows say of each, and the rules that they become.
 
-There are four forms: one column is a function of another, the values of one are at most those of another, exactly one of
-several 0/1 columns is 1, and one column is null, or is not, where another has some values.
+There are three forms: one column is a function of another, the values of one are at most those of another, and exactly one of
+several 0/1 columns is 1.
 """
 
 import itertools
@@ -31,6 +31,8 @@ SOME = 3.0  # standard deviations of its noise: a number of rows by difference a
 FURTHER = 2  # cells of larger differences
 MOST_DUMMIES = 20  # columns of which exactly one is 1
 MOST_VALUES = 2_000  # of the given column of a dependency
+MOST_CELLS = 2**15  # of the joint counts of two columns; a pair of more is no dependency
+MOST_PAIRS = 6_000  # of columns that are looked at: likely ones first, then neighbours
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,21 +72,16 @@ class Candidate:
 
     Attributes
     ----------
-    form : {"dependency", "order", "one", "null", "value"}
-        ``null``: the last column is null where the code of the first is from ``first`` to ``last``; ``value``: it is not.
+    form : {"dependency", "order", "one"}
     columns : tuple of int
         Of a dependency and an order two: the given column and the other, the smaller and the larger.
     likely : bool
         Whether names or kinds of the columns suggest it, before any row is read.
-    first, last : int
-        Codes of the first column.
     """
 
     form: str
     columns: tuple[int, ...]
     likely: bool = False
-    first: int = 0
-    last: int = 0
 
     @property
     def kind(self) -> tuple[str | int, ...]:
@@ -99,30 +96,17 @@ class Candidates:
     Parameters
     ----------
     columns : sequence of Column
-    ruled : sequence of set of str
-        Names of columns that a rule is about already.
-    most_cells : int
-        Of the joint counts of two columns; a pair of more is no dependency.
-    most_pairs : int or None
-        Ordered pairs that are looked at: likely ones first, then neighbours.
     """
 
-    def __init__(
-        self,
-        columns: Sequence[Column],
-        ruled: Sequence[set[str]],
-        most_cells: int,
-        most_pairs: int | None = None,
-    ) -> None:
+    def __init__(self, columns: Sequence[Column]) -> None:
         self.columns, self.sizes = columns, [column.size for column in columns]
         names = [column.name for column in columns]
-        pairs = []
-        for a, b in itertools.permutations(range(len(columns)), 2):
-            if {names[a], names[b]} not in ruled:
-                pairs.append((a, b, _alike([names[a], names[b]])))
+        pairs = [
+            (a, b, _alike([names[a], names[b]]))
+            for a, b in itertools.permutations(range(len(columns)), 2)
+        ]
         pairs.sort(key=lambda pair: (not pair[2], abs(pair[0] - pair[1])))
-        self.pairs = pairs[:most_pairs]
-        self._most_cells = most_cells
+        self.pairs = pairs[:MOST_PAIRS]
         self._coarse = {
             j
             for j, column in enumerate(columns)
@@ -140,7 +124,7 @@ class Candidates:
         out = []
         for a, b, likely in self.pairs:
             size, other = self.sizes[a], self.sizes[b]
-            small = size <= MOST_VALUES and size * other <= self._most_cells
+            small = size <= MOST_VALUES and size * other <= MOST_CELLS
             if small and size > 1 and other > 1 and b not in self._coarse:
                 out.append(Candidate("dependency", (a, b), likely))
         return out
@@ -183,47 +167,21 @@ class Candidates:
                     out.append(Candidate("one", run, likely))
         return out
 
-    @cached_property
-    def null_patterns(self) -> list[list[Candidate]]:
-        """The values of the first column of a pair where the second may be null, or may not be, of each pair whose second has nulls."""
-        return [
-            [
-                Candidate(form, (a, b), likely, first, last)
-                for form in ("null", "value")
-                for first, last in _ranges(self.columns[a])
-            ]
-            for a, b, likely in self.pairs
-            if self.columns[b].nulls and self.sizes[a] * 2 <= self._most_cells
-        ]
-
     # Scores of rows. One row more adds a number from -2 to 1 to each.
 
-    def scores(
-        self, forms: Sequence[str], rows: CodedRows, nulls: Sequence[float]
-    ) -> Iterator[tuple[list[Candidate], np.ndarray]]:
+    def scores(self, rows: CodedRows) -> Iterator[tuple[list[Candidate], np.ndarray]]:
         """Yield candidates with their scores.
-
-        Parameters
-        ----------
-        nulls : sequence of float
-            Released shares of nulls of each column, for patterns of nulls.
 
         Formal guarantees
         -----------------
         Of each score the docstring of its function says why one row more changes it by a number in [-2, 1].
         """
-        of_forms = {
-            "dependency": (self.dependencies, self._gain_of_dependency),
-            "order": (self.orders, self._gain_of_order),
-            "one": (self.dummies, self._gain_of_dummies),
-        }
-        for form in forms:
-            if form in of_forms:
-                candidates, gain = of_forms[form]
-                yield candidates, np.array([gain(rows, c.columns) for c in candidates])
-            else:
-                for pattern in self.null_patterns:
-                    yield pattern, self._gains_of_nulls(rows, pattern, nulls)
+        for candidates, gain in (
+            (self.dependencies, self._gain_of_dependency),
+            (self.orders, self._gain_of_order),
+            (self.dummies, self._gain_of_dummies),
+        ):
+            yield candidates, np.array([gain(rows, c.columns) for c in candidates])
 
     def _gain_of_dependency(self, rows: CodedRows, columns: tuple[int, ...]) -> float:
         """Return the rows that the commonest value for each key predicts, beyond those that the commonest of all does, less those that it does not predict.
@@ -268,20 +226,6 @@ class Candidates:
         single = ones.sum(axis=1) == 1
         return float(2 * single.sum() - len(rows) - ones.sum(axis=0).max())
 
-    def _gains_of_nulls(
-        self, rows: CodedRows, pattern: Sequence[Candidate], nulls: Sequence[float]
-    ) -> np.ndarray:
-        """Return what each range of a pattern explains beyond chance, less twice the rows that break it: -2 to 1 for each row."""
-        a, b = pattern[0].columns
-        null = rows.codes[:, b] == self.sizes[b] - 1
-        counts = np.bincount(rows.codes[:, a] * 2 + null, minlength=self.sizes[a] * 2)
-        sums = np.concatenate([[[0, 0]], np.cumsum(counts.reshape(-1, 2), axis=0)])
-        ends = np.array([(c.first, c.last + 1) for c in pattern])
-        values, missing = (sums[ends[:, 1]] - sums[ends[:, 0]]).T
-        of_null = np.array([c.form == "null" for c in pattern])
-        keeping, broken = np.where(of_null, missing, values), np.where(of_null, values, missing)
-        return np.where(of_null, 1 - nulls[b], nulls[b]) * keeping + BROKEN * broken
-
     # Counts of selected candidates, and their rules.
 
     def joint_counts(self, rows: CodedRows, candidate: Candidate) -> np.ndarray:
@@ -307,14 +251,11 @@ class Candidates:
             keeping = rows.amounts[:, list(candidate.columns)].sum(axis=1) == 1
             broken = ~keeping
         else:
+            assert function is not None
             a, b = candidate.columns
-            given, other = rows.codes[:, a], rows.codes[:, b]
-            if function is not None:
-                about, keeping = function[given] >= 0, function[given] == other
-            else:
-                about = (given >= candidate.first) & (given <= candidate.last)
-                keeping = (other == self.sizes[b] - 1) == (candidate.form == "null")
-            keeping, broken = about & keeping, about & ~keeping
+            expected = function[rows.codes[:, a]]
+            keeping = expected == rows.codes[:, b]
+            broken = (expected >= 0) & ~keeping
         return np.array([keeping.sum(), broken.sum()], dtype=float)
 
     def function(self, candidate: Candidate, counts: np.ndarray, std: float) -> np.ndarray | None:
@@ -377,11 +318,8 @@ class Candidates:
             return [{"order": names} | ({} if difference is None else {"difference": difference})]
         if candidate.form == "one":
             return [{"sum": names, "equals": 1}]
+        assert function is not None
         key, other = columns
-        if function is None:
-            condition = _values(key, candidate.first, candidate.last)
-            then = [None] if candidate.form == "null" else _values(other, 0, other.cells - 1)
-            return [{"if": {key.name: condition}, "then": {other.name: then}}]
         if (function >= 0).all() and not (_continuous(key) or _continuous(other)):
             table = [[_value(key, j), _value(other, int(v))] for j, v in enumerate(function)]
             return [{"derive": other.name, "from": key.name, "table": table}]
@@ -439,17 +377,6 @@ def is_dummy(column: Column) -> bool:
         return False
     lows, highs = column.code_amounts()
     return [*lows] == [*highs] == [0, 1]
-
-
-def _ranges(column: Column) -> list[tuple[int, int]]:
-    """Return first and last codes of the sets of values that a rule may begin with: each value, and beginnings and ends."""
-    cells = column.cells
-    out = {(j, j) for j in range(column.size)}
-    if column.nulls:
-        out.add((0, cells - 1))
-    if is_ordered(column):
-        out |= {(0, j) for j in range(cells - 1)} | {(j, cells - 1) for j in range(1, cells)}
-    return sorted(out)
 
 
 def _value(column: Column, code: int) -> object:

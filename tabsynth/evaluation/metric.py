@@ -484,7 +484,7 @@ class Evaluation(Measured):
     columns : tuple of ColumnSummary
         Each column's histogram and moments in both tables.
     rules : tuple of RuleCheck
-        How many rows of both tables break each declared and each suggested rule of the schema.
+        How many rows of both tables break each rule of the schema.
     left_out : int
         Synthetic rows with a value that the schema does not declare: they are only in ``violations``.
     real_sha256 : str

@@ -368,25 +368,16 @@ class RuleCheck(Result):
     Attributes
     ----------
     text : str
-    suggested : bool
-        Whether the rule is suggested only; then it is not held in samples.
     synthetic, training : int
         Rows that break it; of the synthetic table, those with a value that the schema does not declare left out.
     synthetic_share, training_share : float
-    released : float or None
-        Of a suggested rule: the noisy share of rows that break it, as the schema states it.
-    interval : tuple of float or None
-        The 95% interval of ``released``, where the schema states it.
     """
 
     text: str
-    suggested: bool
     synthetic: int
     training: int
     synthetic_share: float
     training_share: float
-    released: float | None = None
-    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

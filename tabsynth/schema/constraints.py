@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from tabsynth._typing import JsonMapping, JsonObject
+from tabsynth._typing import JsonMapping
 from tabsynth._validate import quote, real
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import plain
@@ -411,43 +411,6 @@ class Forbidden(Implication):
     def broken_codes(self, codes: Sequence[np.ndarray]) -> np.ndarray:
         """See :meth:`Implication.broken_codes`."""
         return np.all([m[c] for m, c in zip(self.conditions, codes, strict=True)], axis=0)
-
-
-def checked_suggestions(suggested: object) -> tuple[JsonObject, ...]:
-    """Return suggested rules with their shares, as JSON writes them; their columns are not looked at.
-
-    Raises
-    ------
-    InputError
-    """
-    if not isinstance(suggested, list | tuple):
-        raise InputError(f"Expected suggested to be a list of dicts, got {quote(suggested)}.")
-    for i, item in enumerate(suggested):
-        share = item.get("share") if isinstance(item, Mapping) else None
-        if (
-            not isinstance(item, Mapping)
-            or set(item) not in ({"rule", "share"}, {"rule", "share", "interval"})
-            or not _is_share(share)
-            or not _is_interval(item.get("interval", [0, 1]))
-        ):
-            raise InputError(
-                f"suggested[{i}]: expected a dict with the rule and the share of rows that break it, from 0 to 1, and perhaps its"
-                f" interval; got {quote(item)}."
-            )
-    return tuple(plainly(item) for item in suggested)
-
-
-def _is_share(value: object) -> bool:
-    return isinstance(value, int | float) and 0 <= value <= 1
-
-
-def _is_interval(ends: object) -> bool:
-    return (
-        isinstance(ends, list | tuple)
-        and len(ends) == 2
-        and all(map(_is_share, ends))
-        and ends[0] <= ends[1]
-    )
 
 
 def rules_from(columns: Columns, constraints: Sequence[Any]) -> tuple[Rule, ...]:

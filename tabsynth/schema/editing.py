@@ -40,15 +40,12 @@ class Edit:
         draft of the rows.
     source : str, optional
         The public source of the facts that are declared.
-    accept_suggested : sequence of int
-        Suggested rules that become constraints, by their numbers from 1.
     """
 
     drop: Sequence[str] = ()
     facts: Mapping[str, JsonMapping] = field(default_factory=dict)
     declare: Sequence[str] = ()
     source: str | None = None
-    accept_suggested: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         """Check the values of the fields."""
@@ -106,16 +103,6 @@ def edit(schema: Schema, change: Edit) -> Schema:
             f"The schema leaves out {', '.join(map(quote, out_already))}; declare it among the columns"
             " of the file by hand."
         )
-    numbers = range(1, len(schema.suggested) + 1)
-    for number in change.accept_suggested:
-        if number not in numbers:
-            raise InputError(
-                f"Expected the number of a suggested rule, from 1 to {len(numbers)}; got {quote(number)}."
-            )
-    rules = dict(zip(numbers, schema.suggested, strict=True))
-    accepted = [rules.pop(number)["rule"] for number in sorted(set(change.accept_suggested))]
-    constraints = [*schema.constraints, *accepted]
-    schema = schema.replace(constraints=constraints, suggested=[*rules.values()])
     schema = schema.select([name for name in schema.names if name not in change.drop])
     dropped = [n for n in dict.fromkeys(change.drop) if n not in schema.names_left_out]
     left_out = [*schema.left_out, *({"name": name, "reason": DROPPED} for name in dropped)]

@@ -33,10 +33,8 @@ from tabsynth.schema.constraints import (
     Forbidden,
     Order,
     Rule,
-    checked_suggestions,
     made_by,
     plainly,
-    rule_from,
     rules_from,
 )
 from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
@@ -181,11 +179,10 @@ class Schema(Shown):
         is refused; they are left out; or they are repaired, where values that break an order are sorted, a derived
         column is not read, and other rows are left out.
     released : dict, optional
-        The mechanisms of the private draft that made the schema, or of the suggestions: their cost counts in every fit.
+        The mechanisms of the private draft that made the schema: their cost counts in every fit.
     suggested : sequence of dict
-        Rules that noisy counts suggest, each a dict with the ``rule``, in a form of ``constraints``, and the noisy
-        ``share`` of rows that break it. They do not hold in samples: a person moves those that are public facts to
-        ``constraints``.
+        Rules that release 0.2 suggested, as its files list them. They have no effect: a person moves those that are
+        public facts to ``constraints``.
     decimal : {".", ","}, optional
         The decimal mark of numbers in text files, read and written. Without one, a text such as ``1,234``, which may be
         1234 or 1.234, is refused in a column of numbers.
@@ -252,7 +249,7 @@ class Schema(Shown):
         one_of("violations", self.violations, VIOLATIONS)
         if self.released is not None:
             object.__setattr__(self, "released", dict(self.released))
-        object.__setattr__(self, "suggested", checked_suggestions(self.suggested))
+        object.__setattr__(self, "suggested", tuple(plainly(item) for item in self.suggested))
         if self.decimal is not None:
             one_of("decimal", self.decimal, DECIMAL_MARKS)
             for column in self.columns:
@@ -289,14 +286,14 @@ class Schema(Shown):
         names = [column.name for column in self.columns if column.provenance == "released"]
         if self.released is not None and (of := self.released.get("unit")) != self.unit:
             raise InputError(
-                f"The private draft or suggestions of the schema protect {neighbour_of(of)}, and a fit with it would protect"
+                f"The private draft of the schema protects {neighbour_of(of)}, and a fit with it would protect"
                 f" {neighbour_of(self.unit)}; their privacy costs do not add up. Draft it with the same unit, or declare the"
-                " columns and rules by hand."
+                " columns by hand."
             )
         charged = (self.released or {}).get("max_rows_per_unit", self.max_rows_per_unit)
         if self.unit is not None and charged != self.max_rows_per_unit:
             raise InputError(
-                f"The private draft or suggestions of the schema used at most {quote(charged)} rows of each unit, and it declares"
+                f"The private draft of the schema used at most {quote(charged)} rows of each unit, and it declares"
                 f" {self.max_rows_per_unit}; a certificate states one bound for all charges. Keep that bound, or draft again."
             )
         listed = (self.released or {}).get("mechanisms")
@@ -306,11 +303,6 @@ class Schema(Shown):
             raise InputError(
                 f"Column {quote(names[0])} has provenance 'released', and the schema does not list the mechanisms that"
                 " released it; keep 'released' of the drafted file, or declare the column."
-            )
-        if self.suggested_rules and not listed:
-            raise InputError(
-                "The schema has suggested rules, and does not list the mechanisms that released them; keep 'released' of"
-                " the file that they are from, or take them out."
             )
 
     @cached_property
@@ -327,14 +319,6 @@ class Schema(Shown):
     def rules(self) -> tuple[Rule, ...]:
         """The rules that ``constraints`` declares."""
         return rules_from(self, self.constraints) if self.constraints else ()
-
-    @cached_property
-    def suggested_rules(self) -> tuple[Rule, ...]:
-        """The rules of ``suggested``, in its order."""
-        return tuple(
-            rule_from(self, item["rule"], f"suggested[{i}]")
-            for i, item in enumerate(self.suggested)
-        )
 
     @cached_property
     def makers(self) -> dict[str, Rule]:
@@ -366,7 +350,7 @@ class Schema(Shown):
             return self
         names = {column.name for column in columns}
         impossible = [c for c in self.impossible if set(c) <= names]
-        without: JsonObject = {"left_out": (), "constraints": (), "suggested": ()}
+        without: JsonObject = {"left_out": (), "constraints": ()}
         return self.replace(columns=columns, impossible=impossible, **without)
 
     @cached_property
@@ -390,7 +374,7 @@ class Schema(Shown):
                 if not c.learned
             ),
         ]
-        return self.replace(columns=columns, left_out=left_out, constraints=(), suggested=())
+        return self.replace(columns=columns, left_out=left_out, constraints=())
 
     @cached_property
     def generated_columns(self) -> tuple[Column, ...]:
@@ -526,14 +510,7 @@ class Schema(Shown):
             if set(rule.names) <= set(names)
         ]
         columns = [self[name] for name in names]
-        suggested = [
-            item
-            for item, rule in zip(self.suggested, self.suggested_rules, strict=True)
-            if set(rule.names) <= set(names)
-        ]
-        return self.replace(
-            columns=columns, impossible=combinations, constraints=rules, suggested=suggested
-        )
+        return self.replace(columns=columns, impossible=combinations, constraints=rules)
 
     def check_columns(self, frame: pd.DataFrame, what: str = "table") -> None:
         """Refuse a table whose columns are not the schema's (order apart). It may have no rows.

@@ -45,8 +45,7 @@ TOP_LEVEL: dict[str, JsonObject] = {
     "suggested": {
         "type": "array",
         "items": {"type": "object"},
-        "description": "Rules that noisy counts suggest, each with the noisy share of rows that break it and its 95%"
-        " interval; they do not hold until a person moves them to constraints.",
+        "description": "Rules that release 0.2 suggested; they have no effect until a person moves them to constraints.",
     },
     "released": {
         "type": ["object", "null"],

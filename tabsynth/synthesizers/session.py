@@ -31,7 +31,7 @@ from tabsynth.drafting.private_schema import (
     draft_on_ledger,
     release_name,
 )
-from tabsynth.drafting.suggestions import find_relations
+from tabsynth.drafting.relation_search import find_relations
 from tabsynth.encoding.rows import key_of
 from tabsynth.errors import BudgetError, FileFormatError, InputError, PlanWarning
 from tabsynth.methods import CRITIC, count_uses

@@ -9,7 +9,7 @@ import pytest
 
 from tabsynth import Categorical, Date, Numeric, Schema
 from tabsynth.auditing.replay import ReplayResult, replay_run
-from tabsynth.drafting.suggestions import _Suggestions, find_relations
+from tabsynth.drafting.relation_search import _Search, find_relations
 from tabsynth.privacy.ledger.ledger import Ledger
 
 FLAGS = [Categorical(name=f"kind{j}", dtype="int64", categories=(0, 1)) for j in range(3)]
@@ -53,7 +53,7 @@ def odd_rows(number: int) -> pd.DataFrame:
 
 def search(table: pd.DataFrame, neighbour: pd.DataFrame, facts: Schema) -> ReplayResult:
     """A replay of the search, with what each stage goes on with, and of its charges; all relations are found."""
-    draw, confirm = _Suggestions._draw, _Suggestions._confirm
+    draw, confirm = _Search._draw, _Search._confirm
 
     def run(rows: pd.DataFrame, note: Callable[[str, Any], None]) -> None:
         def drawn(stages: Any, candidates: Any, scores: np.ndarray, sharpness: float) -> Any:
@@ -68,8 +68,8 @@ def search(table: pd.DataFrame, neighbour: pd.DataFrame, facts: Schema) -> Repla
         ledger = Ledger(20.0, 1e-5)
         ledger.unit = facts.unit
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_Suggestions, "_draw", drawn)
-            patch.setattr(_Suggestions, "_confirm", confirmed)
+            patch.setattr(_Search, "_draw", drawn)
+            patch.setattr(_Search, "_confirm", confirmed)
             found = find_relations(rows, facts, 3.0, ledger, 3)
         note("schema", found.to_dict())
         note("ledger", ledger.to_list())

@@ -18,11 +18,10 @@ import tabsynth
 from tabsynth import Categorical, Identifier, LinkedSchema, Numeric, Schema
 from tabsynth.app.session import Session
 from tabsynth.cli.options import load_schema
-from tabsynth.drafting.private_schema import draft_on_ledger, draft_private
-from tabsynth.drafting.suggestions import find_relations, suggest_constraints
+from tabsynth.drafting.private_schema import draft_on_ledger
+from tabsynth.drafting.relation_search import find_relations
 from tabsynth.encoding.gaps import with_gaps
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.schema import Column
 from tabsynth.schema.editing import Edit, edit, with_design
 from tabsynth.schema.importers import import_schema
@@ -87,22 +86,6 @@ def table(rows: int = 40) -> pd.DataFrame:
             "w": [1.0] * rows,
         }
     )
-
-
-def suggestions(folder: Path) -> Schema:
-    """Of a schema whose draft is on a project's ledger."""
-    ledger = folder / "ledger"
-    ProjectLedger.create(ledger, epsilon=5.0)
-    rows = table(2_000).drop(columns=["key", "w"])
-    drafted = draft_private(rows, 2.0, ledger=ledger)
-    made = suggest_constraints(rows, drafted, 1.0, ledger=ledger)
-    before, after = dict(drafted.released or {}), dict(made.released or {})
-    listed = after.pop("mechanisms")
-    assert listed[: len(before["mechanisms"])] == before.pop("mechanisms")
-    assert [i["purpose"] for i in listed if i["purpose"].startswith("suggestions: ")]
-    assert after.pop("run") in ProjectLedger.read(ledger).run_facts
-    assert after == {name: value for name, value in before.items() if name != "run"}
-    return BASE
 
 
 def relations(folder: Path) -> Schema:
@@ -206,13 +189,7 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     "drafting/drafts.py: draft_schema": NEW,
     "schema/editing.py: edit": lambda f: edit(
         BASE,
-        Edit(
-            drop=["y"],
-            declare=["a"],
-            source="s",
-            facts={"b": {"nulls": True}},
-            accept_suggested=[1],
-        ),
+        Edit(drop=["y"], declare=["a"], source="s", facts={"b": {"nulls": True}}),
     ),
     "schema/schema.py: Schema.with_decimal": lambda _: BASE.with_decimal("."),
     "schema/editing.py: with_design": lambda f: with_design(BASE, max_weight=4.0),
@@ -253,8 +230,7 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     ),
     "drafting/private_schema.py: draft_on_ledger": NEW,
     "drafting/private_schema.py: draft_private": NEW,
-    "drafting/suggestions.py: suggest_constraints": suggestions,
-    "drafting/suggestions.py: find_relations": relations,
+    "drafting/relation_search.py: find_relations": relations,
     "tables/labelled.py: with_labels": lambda f: of_stata(f, with_labels),
 }
 # Where a schema is made by its constructor; everything else goes through Schema.replace, from_dict or load.

@@ -78,20 +78,3 @@ def test_missing_values() -> None:
     changed = edit(SCHEMA, Edit(facts={"age": {"nulls": True}, "b": {"nulls": True}}))
     assert changed["age"].nulls and changed["age"].dtype == "Int64" and changed["b"].dtype == "str"
     assert not edit(changed, Edit(facts={"age": {"nulls": False}}))["age"].nulls
-
-
-def test_an_accepted_suggestion_becomes_a_rule() -> None:
-    rule = {"if": {"sex": ["f"]}, "then": {"age": {"low": 10, "high": 79}}}
-    about_both = {"if": {"sex": ["f"]}, "then": {"b": ["f"]}}
-    suggested = [{"rule": item, "share": 0.0} for item in (rule, about_both)]
-    released = {"mechanisms": [{"mechanism": "gaussian"}]}
-    schema = SCHEMA.replace(suggested=suggested, released=released)
-    accepted = edit(schema, Edit(accept_suggested=[1]))
-    assert accepted.constraints == (rule,) and [s["rule"] for s in accepted.suggested] == [
-        about_both
-    ]
-    assert edit(schema, Edit(accept_suggested=[1, 2], drop=["b"])).constraints == (rule,)
-    assert edit(schema, Edit(drop=["b"])).suggested == schema.suggested[:1]
-    for number in (0, 3):
-        with pytest.raises(InputError, match="from 1 to 2"):
-            edit(schema, Edit(accept_suggested=[number]))

@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import math
 import pkgutil
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +24,7 @@ from tabsynth import (
     plan,
     read_table,
 )
-from tabsynth.drafting import review, suggest_constraints, summarize
+from tabsynth.drafting import review, summarize
 from tabsynth.planning import column_errors
 from tabsynth.report import Report
 from tabsynth.synthesizers import METHODS
@@ -85,9 +84,6 @@ CASES: dict[str, Callable[[Any, Path], Any]] = {
     "read_sample": lambda s, f: read_sample(saved_table(f, "t.parquet"), s, 5)[0].to_dict(),
     "review": lambda s, _: review(s),
     "summarize": lambda s, _: summarize(s),
-    "suggest_constraints": lambda s, _: suggest_constraints(
-        TABLE, s, math.inf, random_state=0
-    ).to_dict(),
 }
 # A fit hands the schema to these, or a subclass does.
 WITHIN_A_FIT = {"RowCounter", "ParquetCounter", "TableEncoder", "Synthesizer"}

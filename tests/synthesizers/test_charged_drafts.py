@@ -14,7 +14,7 @@ from fitted_tables import frame, small, wgan
 from killed_fits import DRAFTED_ROWS, EPSILON, drafting, executed
 
 from tabsynth import PATEACGAN, BudgetError, InputError, MargNet, Schema, draft_private, load
-from tabsynth.drafting.suggestions import SELECTION
+from tabsynth.drafting.relation_search import SELECTION
 from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.accounting.accountants import gaussian_delta
 from tabsynth.privacy.accounting.mechanisms import ThresholdedGaussian

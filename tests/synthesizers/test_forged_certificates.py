@@ -25,7 +25,7 @@ from systems import make_tiny_model, system_names
 from tabsynth import InputError, MargNet, Numeric, Schema
 from tabsynth.auditing.replay_audit import SCHEMA as REPLAYED
 from tabsynth.drafting import private_schema
-from tabsynth.drafting.suggestions import COUNTS, SELECTION, TABLES, suggest_constraints
+from tabsynth.drafting.relation_search import COUNTS, SELECTION, TABLES
 from tabsynth.errors import TabsynthError
 from tabsynth.methods import CRITIC, DRAFT, JOINT, METHODS, ONE_WAY, STEPS, VOTES
 from tabsynth.privacy import ProjectLedger
@@ -79,11 +79,6 @@ def again(path: Path) -> Any:
     return model.set_params(epsilon=6.0).fit(rows())
 
 
-def suggested(path: Path) -> Any:
-    found = suggest_constraints(pairs(), RULED, 1.0)
-    return MargNet(found, epsilon=3.0, config=SMALL).fit(pairs())
-
-
 def on_a_project(path: Path) -> Any:
     ProjectLedger.create(path / "l", epsilon=8.0)
     people = make_people(300)
@@ -114,7 +109,6 @@ FITS: dict[str, Callable[[Path], Any]] = {
     **{name: lambda _, name=name: system(name) for name in system_names()},
     "linked tables": linked,
     "a fit again": again,
-    "suggested rules": suggested,
     "a draft on a project ledger": on_a_project,
     "a draft, declared afterwards": declared_afterwards,
     "interrupted": interrupted,

@@ -7,7 +7,7 @@ from command_lines import refused, run
 
 from tabsynth import PATEACGAN, Categorical, InputError, MargNet, Numeric, Schema
 from tabsynth.auditing.fixtures.pate import make_tiny
-from tabsynth.drafting.suggestions import find_relations
+from tabsynth.drafting.relation_search import find_relations
 from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.accounting.accountants import epsilon_of
 from tabsynth.privacy.accounting.mechanisms import mechanism_from

@@ -14,7 +14,6 @@ from pyarrow import parquet
 
 from tabsynth import InputError, MargNet, Schema, draft_private, evaluate_private, read_table
 from tabsynth.design import Design
-from tabsynth.drafting import suggest_constraints
 from tabsynth.drafting.private_schema import check_design
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy import ProjectLedger
@@ -213,8 +212,6 @@ def test_declared_columns_refuse_an_odd_row_before_anything_is_charged(
     odd = table_of([*LETTERS, cell])
     with pytest.raises(InputError):
         MargNet(DECLARED, epsilon=20.0, config=CONFIG, device="cpu").fit(odd, ledger=ledger)
-    with pytest.raises(InputError):
-        suggest_constraints(odd, DECLARED, 1.0)
     assert ProjectLedger.read(ledger).share == 0
 
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tabsynth._typing import JsonMapping
 from tabsynth.evaluation.definitions import definition_of
 from tabsynth.evaluation.metric import Metric, Part, weighted_wilson
 from tabsynth.evaluation.results import RuleCheck
@@ -58,7 +57,7 @@ def rule_checks(
     synthetic: pd.DataFrame,
     weights: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
 ) -> tuple[RuleCheck, ...]:
-    """Return rows of both tables that break each declared and each suggested rule of a schema, in its order.
+    """Return rows of both tables that break each rule of a schema, in its order.
 
     Parameters
     ----------
@@ -69,21 +68,10 @@ def rule_checks(
         Of both tables, for shares; numbers are of rows.
     """
 
-    def check(rule: Rule, item: JsonMapping | None = None) -> RuleCheck:
+    def check(rule: Rule) -> RuleCheck:
         hits = [rule.violations(table) for table in (synthetic, training)]
         shares = [mean_share(hit, each) for hit, each in zip(hits, weights[::-1], strict=True)]
         broken = [int(hit.sum()) for hit in hits]
-        figures = (broken[0], broken[1], shares[0], shares[1])
-        if item is None:
-            return RuleCheck(rule.text, False, *figures)
-        ends = item.get("interval")  # files of release 0.2 have none
-        interval = None if ends is None else (float(ends[0]), float(ends[1]))
-        return RuleCheck(rule.text, True, *figures, float(item["share"]), interval)
+        return RuleCheck(rule.text, broken[0], broken[1], shares[0], shares[1])
 
-    return (
-        *(check(rule) for rule in schema.row_rules),
-        *(
-            check(rule, item)
-            for rule, item in zip(schema.suggested_rules, schema.suggested, strict=True)
-        ),
-    )
+    return tuple(map(check, schema.row_rules))

@@ -40,7 +40,6 @@ from tabsynth.privacy.accounting.accountants import (
 )
 from tabsynth.privacy.accounting.mechanisms import (
     THRESHOLD_SHARE,
-    Gaussian,
     Mechanism,
     NoPrivacy,
     ThresholdedGaussian,
@@ -52,8 +51,7 @@ from tabsynth.privacy.ledger.ledger import SLACK, Ledger, as_earlier, new_name, 
 
 FORMAT, BEFORE = "tabsynth-project-ledger/2", "tabsynth-project-ledger/1"
 ALONE = "whole budget"  # of a run's line: see :class:`ProjectLedger`
-# What a run is that drafts a schema, or suggests its rules.
-DRAFT, SUGGESTIONS = "schema", "suggestions"
+DRAFT = "schema"  # what a run is that drafts a schema
 LEAST_LEFT = 1e-3  # of epsilon: below it nothing is left
 
 
@@ -68,7 +66,7 @@ class LedgerRun(Shown):
     ----------
     run : str
     what : str
-        The synthesizer's method, ``report``, ``schema`` of a draft, or ``suggestions`` of rules.
+        The synthesizer's method, ``report``, or ``schema`` of a draft.
     when : str
         UTC, ISO 8601: when it began.
     epsilon : float
@@ -487,25 +485,6 @@ class ProjectLedger(Journal, Shown):
             plan += after(Ledger.from_list(ledger.epsilon, ledger.delta, before))
         self.check_admitted(ledger.run, plan, "the draft and the fit", alone=False)
         self.note_run(ledger.run, {"what": DRAFT, "when": now()})
-
-    def admit_suggestions(self, ledger: Ledger, mu: float) -> None:
-        """Admit suggested rules as a run of its own, or refuse it before it reads a row.
-
-        Parameters
-        ----------
-        ledger : Ledger
-            Of the suggestions.
-        mu : float
-            Of their Gaussian mechanisms together; infinite without noise.
-
-        Raises
-        ------
-        BudgetError
-        """
-        private = math.isfinite(mu)
-        mechanism: Mechanism = Gaussian(noise_multiplier=1 / mu) if private else NoPrivacy()
-        self.check_admitted(ledger.run, [(mechanism, 1)], "the suggestions", alone=False)
-        self.note_run(ledger.run, {"what": SUGGESTIONS, "when": now()})
 
     def refuse_seed(self, what: str) -> None:
         """Refuse a run with a seed, which a project's ledger cannot count."""

@@ -1,126 +1,44 @@
-"""Rules between columns that noisy counts suggest: for a person to review, or as a part of a fit that drafts its schema.
+"""Relations between columns that a fit without a schema looks for by noisy counts.
 
-Candidates follow from the schema alone (:mod:`tabsynth.drafting.relations`). Up to four stages read the rows, each charged to
-the ledger: noisy counts of columns, where patterns of nulls are among the candidates; the selection of candidates by
-exponential mechanisms; noisy joint counts of the columns of selected dependencies; and noisy numbers of rows that keep and
-that break what is selected. A candidate is a rule if these say that nearly no row breaks it.
+Candidates follow from the schema alone (:mod:`tabsynth.drafting.relations`). Up to three stages read the rows, each charged to
+the ledger: the selection of candidates by exponential mechanisms; noisy joint counts of the columns of selected
+dependencies; and noisy numbers of rows that keep and that break what is selected. A candidate is a rule if these say that
+nearly no row breaks it.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
-from pathlib import Path
+from contextlib import suppress
 from statistics import NormalDist
 
 import numpy as np
 
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonObject
-from tabsynth._validate import in_range, positive
-from tabsynth.drafting.private_schema import check_design, open_ledger, release_name
+from tabsynth.drafting.private_schema import check_design
 from tabsynth.drafting.relations import RANGE, TOLERANCE, Candidate, Candidates, CodedRows
 from tabsynth.encoding.holding import CodeRules
 from tabsynth.encoding.rows import codes_of, key_of, rows_of
 from tabsynth.errors import InputError
-from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian, Mechanism, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable, exact
-from tabsynth.privacy.ledger.project import ProjectLedger, check_same_ledger
 from tabsynth.privacy.noise import samplers
-from tabsynth.privacy.noise.counts import noise_of_estimated_rows, probabilities, share_interval
 from tabsynth.schema.column import Column
 from tabsynth.schema.conforming import conform
-from tabsynth.schema.linked import SchemaLike, read_table_schema
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.frames import to_pandas
 
-COLUMNS, SELECTION = "counts of columns", "selection of rules"
-TABLES, COUNTS = "counts of dependencies", "counts of rules"  # the stages
+SELECTION, TABLES, COUNTS = (
+    "selection of rules",
+    "counts of dependencies",
+    "counts of rules",
+)  # the stages
 # Of the budget, in μ²; the last stage has what is left.
-SHARES = {COLUMNS: 0.1, SELECTION: 0.4, TABLES: 0.2}
-FORMS, FORMS_OF_FITS = ("dependency", "order", "one", "null"), ("dependency", "order", "one")
-MOST_CELLS, MOST_CELLS_OF_FITS = 2**22, 2**15  # of the joint counts of two columns
-MOST_PAIRS = 6_000  # of columns, in a fit
+SHARES = {SELECTION: 0.4, TABLES: 0.2}
 CLEAR = 4.0  # standard deviations of its noise: a count above is taken to be of rows
-# Twice the noise of the rows that break a rule must be less than this part of those that keep it, in a fit. A function that is
-# wrong for few values breaks few rows.
+# Twice the noise of the rows that break a rule must be less than this part of those that keep it. A function that is wrong for
+# few values breaks few rows.
 DOUBT = {"dependency": 0.02, "order": 0.04, "one": 0.04}
-
-
-def suggest_constraints(
-    table: object,
-    schema: SchemaLike,
-    epsilon: float,
-    delta: float = 1e-5,
-    *,
-    random_state: int | None = None,
-    ledger: str | Path | None = None,
-) -> Schema:
-    """Return the schema with rules that the rows suggest, (epsilon, delta)-differentially private for one record.
-
-    Under a schema with a unit, privacy is for all records of one unit, of which at most so many are used as its bound says.
-
-    Parameters
-    ----------
-    table : DataFrame
-        As a fit takes it: values that the schema does not declare are refused.
-    schema : Schema, dict or path
-    epsilon, delta : float
-        The budget of the suggestions. It counts in every fit that takes the schema, whichever are accepted.
-    random_state : int, optional
-        For tests; seeded suggestions are not private.
-    ledger : path, optional
-        A project's ledger (:class:`tabsynth.privacy.ProjectLedger`), to which the suggestions are charged before rows are read.
-        Fits that take the schema must be made under it, and it counts the suggestions once. The suggestions for a schema
-        that was drafted under a ledger need that ledger.
-
-    Returns
-    -------
-    Schema
-        With ``suggested`` rules, each with the noisy share of rows that break it, and ``released``, to which their
-        mechanisms are added.
-
-    Raises
-    ------
-    InputError
-        If the table does not fit the schema, the schema has fewer than two columns, or its draft is not on the ledger;
-        nothing is charged.
-    BudgetError
-        If the suggestions would exceed the limit of the project; nothing is read.
-    """
-    positive("epsilon", epsilon, finite=False)
-    in_range("delta", delta, 0, 1, low_open=True, high_open=True)
-    schema = read_table_schema(schema)
-    columns = [column for column in schema.columns if column.learned]
-    mu = math.inf if math.isinf(epsilon) else gaussian_mu(epsilon, delta) * (1 - 1e-9)
-    if len(columns) < 2:
-        raise InputError(
-            "Rules between columns need two columns that are learned; the schema has fewer."
-        )
-    with nullcontext() if ledger is None else ProjectLedger(ledger) as project:
-        released = schema.released
-        if released is not None:
-            on = (released.get("project"), released.get("run"))
-            check_same_ledger(release_name(released), *on, project, "run")
-        seeded = None if random_state is None else "A seeded run of suggestions"
-        charges = open_ledger(project, epsilon, delta, schema.unit, seeded)
-        charges.unit = schema.unit
-        rows = PrivateTable(_rows(table, schema, columns, random_state), charges)
-        ruled = [set(rule.names) for rule in schema.rules]
-        candidates = Candidates(columns, ruled, MOST_CELLS)
-        stages = _Suggestions(candidates, rows, charges, mu, schema.design.rows, random_state)
-        if project is not None:
-            project.admit_suggestions(charges, mu)
-        try:
-            suggested = stages.suggest()
-        finally:
-            charges.close()
-    stated = [*schema.constraints, *(item["rule"] for item in schema.suggested)]
-    new = {str(item["rule"]): item for item in suggested if item["rule"] not in stated}
-    return schema.replace(
-        released=_with_suggestions(schema, charges, random_state is not None),
-        suggested=[*schema.suggested, *new.values()],
-    )
 
 
 def find_relations(
@@ -152,10 +70,7 @@ def find_relations(
     if len(columns) < 2:
         return schema
     rows = PrivateTable(_rows(table, schema, columns, random_state), ledger)
-    candidates = Candidates(columns, (), MOST_CELLS_OF_FITS, MOST_PAIRS)
-    stages = _Suggestions(
-        candidates, rows, ledger, mu, schema.design.rows, random_state, prefix="schema"
-    )
+    stages = _Search(Candidates(columns), rows, ledger, mu, schema.design.rows, random_state)
     try:
         relations = stages.relations()
     finally:
@@ -194,22 +109,6 @@ def _rows(table: object, schema: Schema, columns: Sequence[Column], seed: int | 
     return CodedRows.of(frame, columns)
 
 
-def _with_suggestions(schema: Schema, ledger: Ledger, seeded: bool) -> JsonObject:
-    """Return ``released`` of the schema with what the suggestions have spent; all that it says already stays."""
-    before = schema.released or {"mechanisms": [], "seeded": False}
-    released = {
-        **before,
-        "mechanisms": [*before["mechanisms"], *ledger.to_list()],
-        "seeded": bool(before.get("seeded")) or seeded,
-    }
-    if schema.unit is not None:
-        released |= {"unit": schema.unit, "max_rows_per_unit": schema.max_rows_per_unit}
-    if ledger.project is not None:
-        # The run of the draft was on this ledger before, and nothing is ever removed from a ledger.
-        released |= {"project": ledger.project, "run": ledger.run}
-    return released
-
-
 def selection_noise(mu: float) -> float:
     """Return ε of an exponential mechanism that a Gaussian mechanism of ``mu`` dominates.
 
@@ -224,7 +123,7 @@ def selection_noise(mu: float) -> float:
     return 2 * math.log((1 - tail) / tail) if tail else mu**2 / 4
 
 
-class _Suggestions:
+class _Search:
     """The stages, and what follows from their releases.
 
     A unit adds at most ``bound`` rows, so it moves each count and each score at most so many times as far as a row does.
@@ -238,41 +137,18 @@ class _Suggestions:
         mu: float,
         bound: int,
         seed: int | None,
-        prefix: str = "suggestions",
     ) -> None:
-        self._candidates, self._columns = candidates, candidates.columns
-        self._table, self._ledger, self._bound, self._prefix = table, ledger, bound, prefix
+        self._candidates, self._table = candidates, table
+        self._ledger, self._bound = ledger, bound
         self._bits = Randomness(seed).noise()
         self._mu, self._left = mu, 1.0
         # More rules at a larger budget: each selection is then as accurate as at a smaller one.
         self._most = int(np.clip(40 * min(mu, 1.0), 4, 32))
 
-    def suggest(self) -> list[JsonObject]:
-        """Return rules of all forms with the shares of rows that break them, as a schema has them."""
-        nulls, rows, rows_std = self._one_way()
-        selected = self._select(FORMS, nulls)
-        out = []
-        for candidate, function, sides, std in self._confirm(selected):
-            keeping, broken = float(sides[:-1].sum()), float(sides[-1])
-            missing = nulls[candidate.columns[-1]]
-            by_chance = {"null": 1 - missing, "value": missing}
-            expected = by_chance.get(candidate.form, 1.0) * (keeping + broken)
-            if expected - broken < CLEAR * std:
-                continue
-            ends = share_interval(broken, std, rows, rows_std)
-            low, high = (math.floor(1e4 * ends[0]) / 1e4, math.ceil(1e4 * ends[1]) / 1e4)
-            share = round(float(np.clip(broken / rows, 0, 1)), 4)
-            out += [
-                {"rule": rule, "share": share, "interval": [low, high]}
-                for rule in self._candidates.rules(candidate, function)
-            ]
-        return out
-
     def relations(self) -> list[list[JsonObject]]:
         """Return the rules of each relation that is clear enough to hold in all rows."""
-        selected = self._select(FORMS_OF_FITS, ())
         rules = []
-        for candidate, function, sides, std in self._confirm(selected):
+        for candidate, function, sides, std in self._confirm(self._select()):
             if 2 * std <= DOUBT[candidate.form] * sides[:-1].sum():
                 difference = self._candidates.difference(candidate, sides[:-1], std)
                 rules.append(self._candidates.rules(candidate, function, difference))
@@ -284,12 +160,11 @@ class _Suggestions:
         self._left -= share
         mu = self._mu * math.sqrt(share / uses)
         mechanism: Mechanism = NoPrivacy() if math.isinf(mu) else Gaussian(noise_multiplier=1 / mu)
-        return self._ledger.open(f"{self._prefix}: {stage}", mechanism, uses, details), mu
+        return self._ledger.open(f"schema: {stage}", mechanism, uses, details), mu
 
     def _release(
         self,
         stage: str,
-        what: str,
         number: int,
         count: Callable[[CodedRows], list[np.ndarray]],
     ) -> tuple[list[np.ndarray], float]:
@@ -301,29 +176,13 @@ class _Suggestions:
         most ``bound`` rows, so that the sensitivity is at most ``bound`` times that.
         """
         sensitivity = self._bound * math.sqrt(number)
-        details = {"l2_sensitivity": sensitivity, "unit": "counts", what: number}
+        details = {"l2_sensitivity": sensitivity, "unit": "counts", "rules": number}
         account, mu = self._open(stage, 1, details)
         std = sensitivity / mu
         counts = exact(account, count(self._table.read(account)), [std] * number)
         return [samplers.noisy(c, std, self._bits, whole=True) for c in counts], std
 
-    def _one_way(self) -> tuple[list[float], float, float]:
-        """Return the noisy share of nulls of each column, and the number of rows with its noise."""
-
-        def count(rows: CodedRows) -> list[np.ndarray]:
-            return [
-                np.bincount(rows.codes[:, j], minlength=c.size).astype(float)
-                for j, c in enumerate(self._columns)
-            ]
-
-        number, sizes = len(self._columns), [c.size for c in self._columns]
-        noisy, std = self._release(COLUMNS, "columns", number, count)
-        weights = np.array([1 / size for size in sizes])
-        rows = max(1.0, float(weights @ [c.sum() for c in noisy] / weights.sum()))
-        nulls = [float(probabilities(c, rows, std)[-1]) for c in noisy]
-        return nulls, rows, noise_of_estimated_rows(sizes, std)
-
-    def _select(self, forms: Sequence[str], nulls: Sequence[float]) -> list[Candidate]:
+    def _select(self) -> list[Candidate]:
         """Return candidates that are drawn with probability growing with their score, one at a time.
 
         Formal guarantees
@@ -342,7 +201,7 @@ class _Suggestions:
         span = RANGE * self._bound
         # Of score 0: nothing is worth it.
         candidates, parts = [Candidate("none", (-1,))], [np.zeros(1)]
-        for group, gains in self._candidates.scores(forms, rows, nulls):
+        for group, gains in self._candidates.scores(rows):
             candidates += group
             parts.append(gains)
         scores = np.concatenate(parts)
@@ -394,7 +253,7 @@ class _Suggestions:
         def count(rows: CodedRows) -> list[np.ndarray]:
             return [self._candidates.sides(rows, c, functions.get(c)) for c in left]
 
-        sides, std = self._release(COUNTS, "rules", len(left), count)
+        sides, std = self._release(COUNTS, len(left), count)
         confirmed = []
         for candidate, numbers in zip(left, sides, strict=True):
             keeping, broken = numbers[:-1].sum(), numbers[-1]
@@ -411,7 +270,7 @@ class _Suggestions:
             return [self._candidates.joint_counts(rows, c) for c in dependencies]
 
         number = len(dependencies)
-        noisy, std = self._release(TABLES, "rules", number, count)
+        noisy, std = self._release(TABLES, number, count)
         functions = {
             c: self._candidates.function(c, counts, std)
             for c, counts in zip(dependencies, noisy, strict=True)
