@@ -1,7 +1,8 @@
 """The time that privacy costs: a private training step compared with its own ordinary step.
 
     python reports/speed/run.py                     # measures what is missing
-    python reports/speed/run.py --only gpu --again  # measures steps and fits on a GPU again
+    python reports/speed/run.py --only growth --again
+    python reports/speed/gpu.py                     # measures what the page shows of a GPU
 
 Every step of a comparison takes its turn in one loop, so that whatever else the machine does falls on
 all of them; the figures are medians, and the ratios have the quartiles of ratios within a turn. Both
@@ -24,8 +25,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import style  # noqa: E402
 from engines import check_peers, engines  # noqa: E402
 from evaluation import grid, stages  # noqa: E402
-from fits import fits  # noqa: E402
-from harness import Row, Rows, Study, fill, releases, table  # noqa: E402
+from harness import Row, Rows, Study, fill, load_rows, releases, table  # noqa: E402
 from settings import Setting, census_layout, settings, steps_of  # noqa: E402
 from teachers import rounds  # noqa: E402
 from timing import ratio, turns  # noqa: E402
@@ -35,14 +35,14 @@ from tabsynth.training.private_step import DPSGD, minus_scores  # noqa: E402
 TURNS = 100
 
 
-def steps(threads: int, device: str = "cpu") -> list[Row]:
+def steps(threads: int) -> list[Row]:
     """Return each private step compared with its ordinary one."""
     torch.set_num_threads(threads)
     out = []
-    for name, setting in settings(device).items():
+    for name, setting in settings().items():
         each, pairs = steps_of(setting)
         count = max(8, round(TURNS * min(1.0, 1000 / setting.batch)))
-        times = turns(each, count, device)
+        times = turns(each, count)
         for over, under in pairs:
             row = {"threads": threads, "critic": name, "step": over, "turns": count}
             row["ordinary_ms"] = round(1e3 * statistics.median(times[under]), 2)
@@ -106,13 +106,6 @@ def measure(part: Callable[[], list[Row]]) -> Row:
     return {"machine": machine(), "rows": part()}
 
 
-def measure_on_gpu(part: Callable[[], list[Row]]) -> Row | None:
-    """Return the rows of one part with the name of the GPU; None where there is none."""
-    if not torch.cuda.is_available():
-        return None
-    return {"machine": f"{torch.cuda.get_device_name()}, torch {torch.__version__}", "rows": part()}
-
-
 # Of each table of the page: the part that it shows, and its columns.
 TABLES: dict[str, tuple[str, dict[str, str]]] = {
     "TEACHERS": (
@@ -135,22 +128,10 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
             "ratio": "plain search over tabsynth's",
         },
     ),
-    "GPU_FITS": (
-        "gpu-fits",
-        {
-            "method": "method",
-            "table": "table",
-            "epsilon": "ε",
-            "device": "device",
-            "fit": "fit, seconds",
-            "sample": "sample, seconds",
-        },
-    ),
 }
 # Of each table of ratios: the part that it shows, and what names its lines and its columns.
 RATIOS = {
     "STEPS": ("steps-1", "critic", "step"),
-    "GPU_STEPS": ("gpu-steps", "critic", "step"),
     "PEERS": ("peers-1", "engine", "batch"),
 }
 
@@ -159,11 +140,9 @@ def page(rows: Rows) -> str:
     """Return the page."""
     parts = {
         "MACHINE": rows.get("steps-1", {}).get("machine", "–"),
-        "GPU": rows.get("gpu-steps", {}).get("machine", "–"),
         "RELEASE": _releases(row for key, row in rows.items() if key == "steps-1"),
         "EARLIER": _releases(row for key, row in rows.items() if key != "steps-1"),
         "ANSWER": _range(rows, "steps-1"),
-        "ON_GPU": _range(rows, "gpu-steps"),
         "GROWTH": _growth(rows.get("growth", {}).get("rows", [])),
     }
     for name, (key, columns) in TABLES.items():
@@ -171,7 +150,29 @@ def page(rows: Rows) -> str:
         parts[name] = table(list(columns.values()), [_cells(row, columns) for row in shown])
     for name, (key, line, column) in RATIOS.items():
         parts[name] = _ratios(rows.get(key, {}).get("rows", []), line, column)
+    parts |= _on_gpu(load_rows(HERE / "gpu.json"))
     return fill(HERE / "template.md", parts)
+
+
+def _on_gpu(parts: Rows) -> dict[str, str]:
+    """Return what the page shows of a GPU."""
+    steps = [row for key, part in parts.items() if key.startswith("steps") for row in part["rows"]]
+    fits = [row for key, part in parts.items() if key.startswith("fit") for row in part["rows"]]
+    steps.sort(key=lambda row: row["batch"])
+    named = [row | {"step": f"{row['step']}, {row['both']}"} for row in steps]
+    of_sgd = [r for r in steps if r["both"] == "recorded" and "DP-SGD" in r["step"]]
+    columns = {"method": "method", "fit": "fit, seconds", "sample": "sample, seconds"}
+    return {
+        "GPU": next(iter(parts.values()))["machine"],
+        "ON_GPU": _range({"recorded": {"rows": of_sgd}}, "recorded"),
+        "GPU_STEPS": _ratios(named, "step", "batch"),
+        "GPU_TIMES": ", ".join(
+            f"{row['private_ms']:.2f} ms at a batch of {row['batch']:,}"
+            for row in steps
+            if row["both"] == "recorded" and row["step"].startswith("WGAN")
+        ),
+        "GPU_FITS": table(list(columns.values()), [_cells(row, columns) for row in fits]),
+    }
 
 
 def _releases(rows: Iterable[Row]) -> str:
@@ -246,8 +247,6 @@ STUDY = Study(
                 ("grid", grid),
             )
         },
-        "gpu-steps": partial(measure_on_gpu, partial(steps, 1, "cuda")),
-        "gpu-fits": partial(measure_on_gpu, fits),
     },
     measure=lambda part: part(),
     page=page,
