@@ -1,18 +1,16 @@
 """The plan of a budget before there is a table: queries of PATE, noise of DP-SGD steps and of MargNet, columns of a draft."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
 from tabsynth import methods
-from tabsynth._validate import in_range, integer, one_of, positive, quote
-from tabsynth.design import Design
+from tabsynth._validate import integer, one_of, quote
 from tabsynth.drafting.budget import FORMATS_SHARE, ROUNDS, DraftBudget, Noise, draft_share
 from tabsynth.drafting.released_columns import FORMAT
 from tabsynth.errors import InputError
-from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.attackers import (
     AttackBounds,
     attack_bounds,
@@ -32,7 +30,6 @@ from tabsynth.synthesizers.plan import Plan
 
 __all__ = [
     "AdvantagePlan",
-    "BoundPlan",
     "ColumnError",
     "DraftPlan",
     "LabelPlan",
@@ -41,7 +38,6 @@ __all__ = [
     "column_errors",
     "plan",
     "plan_advantage",
-    "plan_bounds",
     "plan_draft",
     "plan_labels",
 ]
@@ -263,113 +259,6 @@ def _search_epsilon(
         if not low < guess < high:
             guess = 2 * low if math.isinf(high) else math.sqrt(low * high)
     return low
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoundPlan:
-    """The cost of a bound of the rows of a unit, before there is a table.
-
-    Attributes
-    ----------
-    bound : int
-        The most rows of one unit that are used.
-    noise : float
-        Standard deviation of the noise on one (weighted) count of rows, if it had the whole budget.
-    relative : float
-        The same over that of a fit that protects single rows.
-    rows_left_out : float or None
-        The share of rows beyond the bound, by the assumed distribution. The shares of a table of the rows that are used
-        differ from those of all rows by at most this, in total variation distance. None without an assumption.
-    units_bounded : float or None
-        The share of units with more rows than the bound.
-    """
-
-    bound: int
-    noise: float
-    relative: float
-    rows_left_out: float | None
-    units_bounded: float | None
-
-
-def plan_bounds(
-    bounds: Sequence[int],
-    epsilon: float,
-    delta: float = 1e-5,
-    *,
-    max_weight: float | None = None,
-    rows_per_unit: Mapping[int, float] | float | None = None,
-) -> tuple[BoundPlan, ...]:
-    """Return the privacy cost and the bias of several bounds of the rows of a unit; no table is read.
-
-    Parameters
-    ----------
-    bounds : sequence of int
-        As ``max_rows_per_unit`` of a schema.
-    epsilon, delta : float
-        The privacy budget.
-    max_weight : float, optional
-        The cap of survey weights, where rows have them.
-    rows_per_unit : mapping or float, optional
-        What is assumed of the table, from public knowledge: the share of units by their number of rows, which add up to 1;
-        or their mean number of rows, at least 1, of a geometric distribution from 1. It must not be counted in a private
-        table.
-
-    Raises
-    ------
-    InputError
-        For a bound, a weight or a distribution that is none.
-    """
-    if math.isinf(positive("epsilon", epsilon, finite=False)):
-        raise InputError("A bound of rows has no cost without noise; give a finite epsilon.")
-    in_range("delta", delta, 0, 1, low_open=True, high_open=True)
-    if not bounds:
-        raise InputError("Expected one bound or more, such as 1,2,5.")
-    noise_per_row = 1.0 / gaussian_mu(epsilon, delta)
-    weight: dict[str, Any] = {} if max_weight is None else {"weight": "w", "max_weight": max_weight}
-    plans = []
-    for bound in sorted(set(bounds)):
-        design = Design(**weight, unit="u", max_rows_per_unit=bound)
-        left_out, units = _beyond(bound, rows_per_unit)
-        noise = noise_per_row * design.bound
-        plans.append(
-            BoundPlan(
-                bound=bound,
-                noise=noise,
-                relative=float(design.rows),
-                rows_left_out=left_out,
-                units_bounded=units,
-            )
-        )
-    return tuple(plans)
-
-
-def _beyond(
-    bound: int, assumed: Mapping[int, float] | float | None
-) -> tuple[float | None, float | None]:
-    """Return shares of rows beyond a bound and of units with such rows, by an assumed distribution."""
-    if assumed is None:
-        return None, None
-    if not isinstance(assumed, Mapping):
-        mean = positive("rows_per_unit", assumed)
-        if mean < 1:
-            raise InputError(
-                f"Expected rows_per_unit of 1 or more, got {mean:g}; a unit has a row."
-            )
-        beyond = (
-            1 - 1 / mean
-        ) ** bound  # of rows and of units alike: a geometric law has no memory
-        return beyond, beyond
-    for number, share in assumed.items():
-        integer("a number of rows of rows_per_unit", number)
-        in_range(f"the share of units with {number} rows", share, 0, 1)
-    total = math.fsum(assumed.values())
-    if not math.isclose(total, 1, abs_tol=1e-6):
-        raise InputError(
-            f"The shares of rows_per_unit add up to {total:g}, not to 1; correct them."
-        )
-    rows = math.fsum(number * share for number, share in assumed.items())
-    beyond = math.fsum(max(0, number - bound) * share for number, share in assumed.items())
-    return beyond / rows, math.fsum(share for number, share in assumed.items() if number > bound)
 
 
 @dataclass(frozen=True, kw_only=True)

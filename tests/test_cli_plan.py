@@ -152,7 +152,6 @@ def test_a_plan_states_what_an_attacker_can_do():
         (("--max-advantage", "1.5"), "--max-advantage in (0, 1), got 1.5"),
         (("--max-advantage", "1e-6"), "lower delta"),
         (("--max-advantage", "0.1", "--epsilon", "1"), "takes no --epsilon"),
-        (("--max-advantage", "0.1", "--bounds", "9"), "takes no --bounds"),
         (("--max-advantage", "0.1", "--method", "gan"), "--method"),
         (("--epsilon", "1"), "--schema"),
         (("--method", "dp-gan"), "--epsilon, or --max-advantage"),

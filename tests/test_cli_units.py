@@ -78,45 +78,6 @@ def test_from_a_schema_to_a_verified_table(folder):
     assert sampled(folder)["project"]["unit"] == "patient"
 
 
-def test_a_plan_shows_bounds_without_a_table(folder):
-    words = ("plan", "--method", "margnet", "--rows", 5000, "--epsilon", 1, "--bounds", "1,3,2")
-    assumed = ("--rows-per-unit", "1:0.5,2:0.3,4:0.2")
-    said = run(*words, "--schema", "s.json", *assumed, cwd=folder).stdout
-    assert "Bounds of the rows of one patient" in said and "No table was read" in said
-    data = json.loads(run(*words, "--unit", "who", *assumed, "--json", cwd=folder).stdout)
-    one, two, three = data["bounds"]
-    assert data["unit"] == "who" and [b["bound"] for b in data["bounds"]] == [1, 2, 3]
-    assert two["noise"] == pytest.approx(2 * one["noise"]) and three["relative"] == 3
-    mean = 0.5 + 0.6 + 0.8
-    assert one["rows_left_out"] == pytest.approx((0.3 + 3 * 0.2) / mean)
-    assert three["rows_left_out"] == pytest.approx(0.2 / mean)
-    assert [b["units_bounded"] for b in data["bounds"]] == pytest.approx([0.5, 0.2, 0.2])
-    mean = ("--rows-per-unit", 1.25, "--json")
-    data = json.loads(run(*words, "--unit", "who", *mean, cwd=folder).stdout)
-    law = [0.8 * 0.2**k for k in range(60)]  # geometric from 1, with mean 1.25
-    beyond = [sum(max(0, k + 1 - b) * p for k, p in enumerate(law)) / 1.25 for b in (1, 2, 3)]
-    assert [b["rows_left_out"] for b in data["bounds"]] == pytest.approx(beyond)
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("--bounds", "1,2"), "--bounds needs the unit"),
-        (("--unit", "who"), "give --bounds"),
-        (("--unit", "who", "--bounds", "1,x"), "Expected whole numbers in --bounds, got 'x'"),
-        (("--unit", "who", "--bounds", "0"), "max_rows_per_unit"),
-        (("--unit", "who", "--bounds", "1", "--rows-per-unit", "1:0.5"), "add up to 0.5, not to 1"),
-        (("--unit", "who", "--bounds", "1", "--rows-per-unit", "1:2,2:-1"), "share of units with"),
-        (("--unit", "who", "--bounds", "1", "--rows-per-unit", "1:1,1:0"), "gives 1 rows twice"),
-        (("--unit", "who", "--bounds", "1", "--rows-per-unit", "0.5"), "of 1 or more, got 0.5"),
-        (("--unit", "who", "--bounds", "1", "--rows-per-unit", "many"), "or a mean like 1.2"),
-    ],
-)
-def test_plans_of_no_bounds_are_refused(folder, words, says):
-    plan = ("plan", "--method", "margnet", "--rows", 100, "--epsilon", 1)
-    refused(*plan, *words, cwd=folder, says=says)
-
-
 def test_bad_units_are_refused_in_one_line_with_all_else(folder):
     table = pd.read_csv(folder / "stays.csv")
     table.drop(columns="patient").to_csv(folder / "stays.csv", index=False)

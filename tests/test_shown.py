@@ -33,7 +33,6 @@ from tabsynth.planning import (
     bounds_of,
     column_errors,
     plan_advantage,
-    plan_bounds,
     plan_draft,
     plan_labels,
 )
@@ -141,7 +140,6 @@ def objects(tmp_path_factory):
         bounds_of(cost),
         column_errors(cost, schema, 300),
         plan_advantage(0.1, 300),
-        plan_bounds([1, 3], 1.0),
         plan_draft(300, 3, 1.0),
         verification,
         *reports,

@@ -132,7 +132,6 @@ def test_the_command_line(tmp_path):
     refused(*given, "--table", "c0,c1,c2", cwd=tmp_path, says="past 1,000,000")
     refused(*words, "--table", "c1,c3", cwd=tmp_path, says="--schema")
     refused(*given, "--table", "c1", "--method", "dp-gan", cwd=tmp_path, says="counts of margnet")
-    refused(*given, "--table", "c1", "--bounds", "1,2", cwd=tmp_path, says="takes no --bounds")
 
 
 def test_a_declared_table_has_the_error_of_least_squares():

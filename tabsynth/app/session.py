@@ -208,17 +208,17 @@ class Session:
             raise InputError(f"There is no ledger {settings.ledger}; make it first.")
 
         def work(job: Job) -> list[str]:
-            from tabsynth.planning import bounds_of, column_errors, plan, plan_bounds
+            from tabsynth.planning import bounds_of, column_errors, plan
+            from tabsynth.privacy.accounting.accountants import gaussian_mu
 
             budget = (settings.epsilon, settings.delta)
             cost = plan(settings.method, settings.fitted_rows, *budget, schema, **settings.classes)
-            (bound,) = plan_bounds([schema.design.rows], *budget, max_weight=schema.max_weight)
             attacker = bounds_of(cost)
             self.state.settings = settings
             self.state.planned = PlanView(
                 lines=tuple(cost.lines()),
                 attacker=() if attacker is None else tuple(attacker.lines(schema.design.neighbour)),
-                one_count=bound.noise,
+                one_count=schema.design.bound / gaussian_mu(*budget),
                 errors=column_errors(cost, schema, settings.fitted_rows),
             )
             self.state.note(steps.plan(self.state.schema_path, settings))

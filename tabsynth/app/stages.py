@@ -315,11 +315,10 @@ def _show_plan(page: Page, settings: Settings) -> None:
     text("What it means for an attacker", "h3")
     items(planned.attacker)
     text("Expected error", "h3")
-    if planned.one_count is not None:
-        text(
-            f"A single count that had the whole budget would have noise of standard deviation {planned.one_count:,.3g} rows,"
-            f" {planned.one_count / settings.fitted_rows:.3%} of {settings.fitted_rows:,} rows. A fit releases many counts, which have more noise."
-        )
+    text(
+        f"A single count that had the whole budget would have noise of standard deviation {planned.one_count:,.3g} rows,"
+        f" {planned.one_count / settings.fitted_rows:.3%} of {settings.fitted_rows:,} rows. A fit releases many counts, which have more noise."
+    )
     if planned.errors:
         table(
             "Counts of single columns, before counts of several columns correct them",

@@ -96,7 +96,7 @@ class PlanView:
 
     lines: tuple[str, ...]
     attacker: tuple[str, ...]
-    one_count: float | None
+    one_count: float
     errors: tuple["ColumnError", ...]
 
 

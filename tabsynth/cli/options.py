@@ -293,22 +293,6 @@ class PlanRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanDesign:
-    """Bounds that a plan compares."""
-
-    bounds: str | None = option(
-        "Show what bounds of the rows of a unit cost, such as 1,2,3,5; the rest of the plan is left out.",
-        panel=SURVEY,
-    )
-    unit: str | None = option("The unit of --bounds. Default: that of the schema.", panel=SURVEY)
-    rows_per_unit: str | None = option(
-        "With --bounds, what you assume from public knowledge: shares of units by their number of rows, such as"
-        " 1:0.75,2:0.15,3:0.1, or their mean number, such as 1.2 (geometric). Never count it in the private table.",
-        panel=SURVEY,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class Draw:
     """The options of the rows to draw."""
 

@@ -4,14 +4,13 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from tabsynth._validate import integer, quote
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import as_typed, cli_command, say, say_table
 from tabsynth.cli.fit import arguments_of, check_method, seconds
 from tabsynth.cli.options import (
-    PlanDesign,
     PlanRequest,
     Settings,
     check_prior,
@@ -28,31 +27,26 @@ if TYPE_CHECKING:
     from tabsynth.synthesizers.plan import Plan
 
 
-N = TypeVar("N", int, float)
-SHARES = "--rows-per-unit like 1:0.75,2:0.25 or a mean like 1.2"
-
-
 @app.command()
 @cli_command
-def plan(request: PlanRequest, design: PlanDesign, settings: Settings) -> None:
+def plan(request: PlanRequest, settings: Settings) -> None:
     """Show the noise and the number of labels that a privacy budget allows, without a table.
 
-    With --columns, show how many columns a fit without a schema keeps; with --bounds, what several bounds of the rows of a
-    unit cost; with --table, the error of the cells of a table. With
-    --max-advantage in place of --epsilon, show the ε that keeps the advantage of every attacker below a bound.
+    With --columns, show how many columns a fit without a schema keeps; with --table, the error of the cells of a table.
+    With --max-advantage in place of --epsilon, show the ε that keeps the advantage of every attacker below a bound.
     """
     facts = load_schema(request.schema)
     parameters, typed = settings.read(), {**asdict(settings), "time_budget": request.time_budget}
     if request.max_advantage is not None:
         refused: dict[str, Any] = {"epsilon": request.epsilon, "prior": request.prior}
         refused |= {"columns": request.columns}
-        refused |= {**asdict(design), "table": request.table, **typed}
+        refused |= {"table": request.table, **typed}
         return print_advantage(request, facts, refused)
     check_prior(request.prior)
     if request.epsilon is None:
         raise InputError("A plan needs --epsilon, or --max-advantage; give it.")
     if request.columns is not None:
-        refused = {**asdict(design), **typed, "prior": request.prior}
+        refused = {**typed, "prior": request.prior}
         refused |= {"table": request.table, "schema": request.schema}
         refuse(refused, "A plan of a draft (--columns)", ("rows", "epsilon", "delta", "json"))
         from tabsynth.planning import plan_draft
@@ -60,14 +54,7 @@ def plan(request: PlanRequest, design: PlanDesign, settings: Settings) -> None:
         planned = plan_draft(columns=request.columns, **_budget(request))
         return say(json.dumps(asdict(planned))) if request.as_json else print_draft(planned)
     if request.table:
-        refused = {**asdict(design), **typed}
-        return print_tables(request, facts, refused)
-    if design.bounds is None and (design.unit is not None or design.rows_per_unit is not None):
-        raise InputError(
-            "--unit and --rows-per-unit are for a plan of bounds; give --bounds, or leave them out."
-        )
-    if design.bounds is not None:
-        return print_bounds(request, design, facts)
+        return print_tables(request, facts, typed)
     return print_plan(request, facts, parameters)
 
 
@@ -247,88 +234,6 @@ def print_draft(planned: "DraftPlan") -> None:
         "A schema that you declare keeps every column at any size: tabsynth schema draft TABLE -o draft.json drafts one for you"
         " to review."
     )
-
-
-def print_bounds(request: PlanRequest, design: PlanDesign, schema: "Schema | None") -> None:
-    """Plan several bounds of the rows of a unit, and print the plans.
-
-    Raises
-    ------
-    InputError
-        If there is no unit, and if a bound or the assumed distribution is none.
-    """
-    from tabsynth.planning import plan_bounds
-
-    budget, rows = _budget(request), request.rows
-    unit = design.unit or (None if schema is None else schema.unit)
-    if unit is None:
-        raise InputError(
-            "--bounds needs the unit; give --unit COLUMN, or a schema that declares one (--schema)."
-        )
-    weight = None if schema is None else schema.max_weight
-    assumed = design.rows_per_unit
-    plans = plan_bounds(
-        [_parse(int, text, "whole numbers in --bounds") for text in str(design.bounds).split(",")],
-        budget["epsilon"],
-        request.delta,
-        max_weight=weight,
-        rows_per_unit=None if assumed is None else _distribution(assumed),
-    )
-    if request.as_json:
-        return say(json.dumps({"unit": unit, **budget, "bounds": [vars(item) for item in plans]}))
-    say(
-        f"Bounds of the rows of one {unit} for ε = {budget['epsilon']:g}, δ = {budget['delta']:g}; {rows:,} declared rows."
-        " No table was read."
-    )
-    say_table(
-        (
-            "at most",
-            "noise",
-            "share of the rows",
-            "relative to one row",
-            "rows left out",
-            "units bounded",
-        ),
-        [
-            (
-                f"{item.bound:,}",
-                f"{item.noise:,.4g}",
-                f"{item.noise / rows:.3%}" if weight is None else "-",
-                f"{item.relative:g} times",
-                *(
-                    "-" if share is None else f"{share:.2%}"
-                    for share in (item.rows_left_out, item.units_bounded)
-                ),
-            )
-            for item in plans
-        ],
-    )
-    say(
-        "noise: standard deviation of one count of rows that has the whole budget; rows left out: by the distribution that you"
-        " assume (--rows-per-unit), the most by which a table of shares is biased"
-    )
-
-
-def _distribution(text: str) -> dict[int, float] | float:
-    """Parse ``1:0.75,2:0.25`` as shares of units by their number of rows, ``1.2`` as their mean."""
-    if ":" not in text:
-        return _parse(float, text, SHARES)
-    out: dict[int, float] = {}
-    for part in text.split(","):
-        number, _, share = part.partition(":")
-        count = _parse(int, number, "whole numbers in --rows-per-unit")
-        if count in out:
-            raise InputError(f"--rows-per-unit gives {count} rows twice; give them once.")
-        out[count] = _parse(float, share, SHARES)
-    return out
-
-
-def _parse(kind: type[N], text: str, expected: str) -> N:
-    """Return a number of an option; ``expected`` says what the option takes."""
-    try:
-        return kind(text)
-    except ValueError:
-        raise InputError(f"Expected {expected}, got {quote(text)}.") from None
 
 
 def _print_labels(plan: "LabelPlan", fit_plan: "Plan") -> None:
