@@ -126,8 +126,8 @@ def section(items: tuple[Definition, ...]) -> str:
 def entry(item: Definition) -> str:
     """Return the Markdown of one definition."""
     keys = "" if item in OTHERS else f"{', '.join(f'`{key}`' for key in item.keys)}. "
-    source = "." if item.source == "tabsynth" else f" [{item.source}]."
-    parts = [f"### {item.name}", f"{keys}{plain(item.meaning.removesuffix('.') + source)}"]
+    source = "" if item.source == "tabsynth" else f" [{item.source}]"
+    parts = [f"### {item.name}", f"{keys}{plain(item.meaning + source)}"]
     if item.formula and item not in WITHOUT_FORMULA:
         latex, symbols = FORMULAS[item.formula]
         parts += [f"$${latex}$$", *filter(None, [symbols])]
