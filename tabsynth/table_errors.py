@@ -206,14 +206,14 @@ def _counts_of_fit(
     else:
         selection = marginals.select(one_way)
     by = selection.resolution
-    releases: list[tuple[str, Any, Resolution, Sequence[Any]]] = [
-        (ONE_WAY, [(marginals.columns, 1.0)], marginals.whole, task.derived)
+    releases: list[tuple[str, Any, Resolution]] = [
+        (ONE_WAY, [(marginals.columns, 1.0)], marginals.whole)
     ]
     if JOINT in noise:
-        releases.append((JOINT, marginals.batches(rows, selection), by, ()))
+        releases.append((JOINT, marginals.batches(rows, selection), by))
     counted = []
-    for stage, batches, resolution, derived in releases:
-        sets, shares, groups = marginals.shares(batches, resolution, derived)
+    for stage, batches, resolution in releases:
+        sets, shares, groups = marginals.shares(batches, resolution)
         grids = selection.grids if stage == JOINT else []
         part, of_grids = parts_of(grids)
         for columns, share, of in zip(sets, shares, groups, strict=True):

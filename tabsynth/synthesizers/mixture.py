@@ -9,7 +9,7 @@ rule gives their shares.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, combinations_with_replacement, groupby
 from typing import Any
 
@@ -244,7 +244,6 @@ MAX_PARTS = 16  # … and boxes
 LEAST_CHANCE = 1e-12  # of a value in a component, where rows are drawn in cells: none is impossible
 TRIPLES_WEIGHT = 15.0  # of the squared error of a triple of values, over √(expected rows + 1); a pair has weight 1
 SEEN = 0.5  # rows in which values are expected together: fewer do not count in the choice of public rows, nor in triples
-REPLACED = 3  # draws of fresh rows, for groups of values
 BATCHES, LEAST_BATCH = 64, 32  # of a sweep over a column: rows of one batch move at once
 # Of a value in a component at the start of a fit: its probability over that of the column.
 LEAST_LIFT = 0.01
@@ -431,41 +430,6 @@ class Mixture(nn.Module):
     def log_probability(self, boxes: Sequence[Box]) -> float:
         """Return the log of the probability of a row in one of the disjoint boxes; -inf where there is none."""
         return self._restrict(boxes).log_probability
-
-    def in_groups(
-        self,
-        draw: Callable[[int, torch.Generator], np.ndarray],
-        groups: Sequence[tuple[int, np.ndarray]],
-        rows: int,
-        rng: torch.Generator,
-    ) -> np.ndarray:
-        """Return rows of ``draw``, some replaced, so that groups of a column's values are as frequent as in the mixture.
-
-        Rounding does not see groups: of a column with hundreds of values the counts of groups would have the error of a
-        plain draw.
-
-        Parameters
-        ----------
-        draw : callable
-            Category codes of so many rows, shape (rows, columns), from a generator.
-        groups : sequence of (int, ndarray)
-            Columns and the group of each of their values.
-        """
-        index = draw(rows, rng)
-        matrix = self.matrix() if groups else np.empty(0)
-        for j, group in groups:
-            block = self.layout.blocks[j]
-            values = matrix[:, block.start : block.stop]
-            p = np.average(values, axis=0, weights=self.prior())
-            target_rows = rows * np.bincount(group, p / p.sum())
-            for _ in range(REPLACED):
-                over = np.bincount(group[index[:, j]], minlength=len(target_rows)) - target_rows
-                missing = np.floor(np.maximum(-over, 0)).astype(int)
-                if not missing.any():
-                    break
-                fresh = draw(max(rows // 4, 100), rng)
-                _replace(index, fresh, group[index[:, j]], group[fresh[:, j]], over, missing)
-        return index
 
     def sample(
         self,
@@ -909,24 +873,6 @@ def _within_cells(mixture: Restricted, rng: np.random.Generator) -> tuple[np.nda
     before = np.append(0.0, upto[last[:-1]])
     within = (upto - before[cell]) / (upto[last] - before)[cell]
     return order, (rows.cumsum() - rows)[cell] + np.minimum(within, 1.0) * rows[cell]
-
-
-def _replace(
-    index: np.ndarray,
-    fresh: np.ndarray,
-    group: np.ndarray,
-    fresh_group: np.ndarray,
-    over: np.ndarray,
-    missing: np.ndarray,
-) -> None:
-    """Put fresh rows of groups that are lacking in the place of rows of groups that are over, in place."""
-    surplus = np.floor(np.maximum(over, 0)).astype(int)
-    gone = np.concatenate([np.flatnonzero(group == g)[: surplus[g]] for g in range(len(over))])
-    new = np.concatenate([np.flatnonzero(fresh_group == g)[: missing[g]] for g in range(len(over))])
-    count = min(len(gone), len(new))
-    # Evenly over the groups, where there is not enough of one side.
-    gone, new = (x[np.linspace(0, len(x) - 1, count).astype(int)] for x in (gone, new))
-    index[gone] = fresh[new]
 
 
 def _gain(down: np.ndarray, up: np.ndarray, error: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -68,7 +68,6 @@ POSSIBLE = 0.9  # share of possible rows below which leaving out the others is w
 FIRST, FIRST_TIME = "first ", 0.4
 MOVED = 0.005  # of the distribution that impossible rows may have, to be left out in place of being exchanged
 RARE_CONDITION = 0.01  # the probability below which rows are drawn given a condition on nodes
-MOST_OF_VALUES = 0.5  # groups of a column's values by a derived column, to be counted as well
 ROUNDING = 1e-9  # relative: the cost, computed by bisection, does not exceed the budget
 
 
@@ -166,19 +165,6 @@ def warn_of_impossible(generator: Mixture, encoder: TableEncoder) -> None:
         )
 
 
-def derived_groups(schema: Schema) -> list[tuple[int, np.ndarray]]:
-    """Return for derived columns the number of the modelled column that each follows from, and the groups of its values."""
-    names, out = schema.learned.names, []
-    for rule in schema.makers.values():
-        if not isinstance(rule, Derived) or rule.lookup is None or len(rule.sources) > 1:
-            continue
-        if rule.sources[0].name in names:
-            group = np.unique(rule.lookup, return_inverse=True)[1]
-            if 1 < group.max() + 1 <= MOST_OF_VALUES * len(group):
-                out.append((names.index(rule.sources[0].name), group))
-    return out
-
-
 def least_noise(earlier: Ledger) -> float:
     """Return the noise multiplier of one Gaussian mechanism that uses up what a ledger has left.
 
@@ -215,8 +201,7 @@ class MargNetModel(FittedModel[TableEncoder]):
         boxes = boxes_to_sample(generator, self.encoder, condition)
         draw = partial(generator.sample, boxes=boxes)
         if condition is None or not condition.box:
-            groups = derived_groups(self.encoder.whole)
-            return partial(generator.in_groups, draw, groups), True
+            return draw, True
         # Which codes of a node rows have is held by exchanges among rows of all nodes.
         detailed = condition.leaves_details(self.encoder.whole)
         if detailed and generator.log_probability(boxes) > math.log(RARE_CONDITION):
@@ -247,8 +232,7 @@ class MargNetModel(FittedModel[TableEncoder]):
             return self._sampler_of_tables(None, rounded=False)[0]
         generator: Mixture = self.generator
         boxes = boxes_to_sample(generator, self.encoder, None)
-        draw = partial(generator.sample, boxes=boxes, rounded=False)
-        return partial(generator.in_groups, draw, derived_groups(self.encoder.whole))
+        return partial(generator.sample, boxes=boxes, rounded=False)
 
     def lacks(self) -> str:
         """Return what the model does not hold of that from which a fit goes on, in a clause; empty if nothing."""
@@ -455,7 +439,6 @@ class MargNetMethod(TableMethod):
             workload=workload if weighted is None else weighted.workload(workload),
             rows=self.rows,
             design=self.schema.design,
-            derived=derived_groups(self.schema),
             tables=self.declared_tables,
             public=self.public_index,
         )

@@ -7,7 +7,7 @@ schema and from the releases of earlier stages.
 import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -31,7 +31,6 @@ from tabsynth.privacy.noise.counts import (
     in_groups,
     interval,
     noise_of_total,
-    number_of,
     probabilities,
     shares_by_cells,
     stated_count,
@@ -114,8 +113,6 @@ class Task:
         The number of rows, where it is public.
     design : Design
         How many rows one unit adds at most.
-    derived : sequence of (int, ndarray)
-        Columns and groups of their values that a derived column has one value for: these are counted, too.
     name : str
         What purposes begin with, where a fit measures several tables.
     first : int
@@ -133,7 +130,6 @@ class Task:
     workload: Workload = NOTHING_NAMED
     rows: int | None = None
     design: Design = NO_DESIGN
-    derived: Sequence[tuple[int, np.ndarray]] = ()
     name: str = ""
     first: int = 0
     last: int | None = None
@@ -205,21 +201,13 @@ class OneWay:
         Of every column, value by value.
     rows : float
         Estimated or declared.
-    derived : list of (int, ndarray, Measured)
-        A column, the group of each of its values that a derived column has one value for, and counts of groups.
     rows_std : float
         Standard deviation of the noise on ``rows``; 0 where these are declared.
     """
 
     counts: list[Measured]
     rows: float
-    derived: list[tuple[int, np.ndarray, Measured]] = field(default_factory=list)
     rows_std: float = 0.0
-
-    @property
-    def consistent_counts(self) -> list[Measured]:
-        """The counts of columns in agreement with those of derived columns."""
-        return in_agreement(self.counts, self.derived)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,26 +230,6 @@ class Selection:
     resolution: Resolution
     tree: list[Pair] = field(default_factory=list)
     grids: list[Grid] = field(default_factory=list)
-
-
-def in_agreement(
-    singles: Sequence[Measured], derived: Sequence[tuple[int, np.ndarray, Measured]]
-) -> list[Measured]:
-    """Return counts of columns, moved so that their sums over groups are the best estimates by both measurements.
-
-    The difference of each group is spread evenly over its values: weighted least squares, for their noise is the same.
-    """
-    counts = list(singles)
-    for j, group, coarse in derived:
-        fine = counts[j]
-        size = np.bincount(group)
-        if not fine.std:
-            continue
-        sums = np.bincount(group, fine.counts.ravel())
-        weight = size * fine.std**2 / (size * fine.std**2 + coarse.std**2)
-        change = weight * (coarse.counts.ravel() - sums) / size
-        counts[j] = replace(fine, counts=fine.counts + change[group].reshape(fine.counts.shape))
-    return counts
 
 
 def _count(
@@ -349,21 +317,16 @@ class PrivateMarginals:
 
     def one_way(self, tables: Sequence[TableCounts] = ()) -> OneWay:
         """Return noisy counts of the values of each column, and the number of rows, which those of declared tables show too."""
-        details = {"columns": len(self.columns)}
-        if self.task.derived:
-            details["derived columns"] = len(self.task.derived)
-        account = self._open(ONE_WAY, details)
-        counts = self._count(account, [(self.columns, 1.0)], self.whole, self.task.derived)
-        singles, coarse = counts[: len(self.columns)], counts[len(self.columns) :]
+        account = self._open(ONE_WAY, {"columns": len(self.columns)})
+        singles = self._count(account, [(self.columns, 1.0)], self.whole)
         levels = [
             Measured(t.table.columns, counts, std)
             for t in tables
             for counts, std in zip(t.counts, t.stds, strict=True)
         ]
         rows = self._total([*singles, *levels])
-        derived = [(j, g, m) for (j, g), m in zip(self.task.derived, coarse, strict=True)]
         std = 0.0 if rows == self.task.rows else noise_of_total([*singles, *levels])
-        return OneWay(singles, rows, derived, std)
+        return OneWay(singles, rows, std)
 
     def select(self, one_way: OneWay) -> Selection:
         """Return the pairs and triples to count; in a wide table by noisy scores of all pairs.
@@ -374,7 +337,7 @@ class PrivateMarginals:
         if JOINT not in self.spends:
             return Selection([], [], self.whole)
         rows, cells = one_way.rows, self.config.max_cells
-        shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.consistent_counts]
+        shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.counts]
         noise, by = self._joint_noise(), self.resolution(one_way)
         pairs = pairs_within(by.pairs, cells, self.config.max_width, self.workload)
         pairs = [pair for pair in pairs if self.task.first <= pair[1] < self.task.end]
@@ -484,9 +447,7 @@ class PrivateMarginals:
     ) -> Measurements:
         """Return noisy counts of the selected pairs and triples, with those of single columns, and of declared tables."""
         if JOINT not in self.spends:
-            return Measurements(
-                one_way.consistent_counts, one_way.rows, selection.resolution, tables
-            )
+            return Measurements(one_way.counts, one_way.rows, selection.resolution, tables)
         self._counted = self._joint(JOINT, one_way.rows, selection)
         return self._together(one_way, selection, tables)
 
@@ -535,9 +496,7 @@ class PrivateMarginals:
         """Return tables of the target, in groups, and several of the other columns."""
         target, columns = self.workload.target, self.task.domain.columns
         assert target is not None
-        shares = [
-            probabilities(m.counts.ravel(), one_way.rows, m.std) for m in one_way.consistent_counts
-        ]
+        shares = [probabilities(m.counts.ravel(), one_way.rows, m.std) for m in one_way.counts]
         others = [j for j in range(len(columns)) if j != target]
         ordered = [bool(column.ordered) for column in columns]
         return target_grids(target, by[target], others, shares, ordered)
@@ -549,7 +508,6 @@ class PrivateMarginals:
         joint, grids = self._counted
         repeated: dict[Set, Measured] = {m.columns: m for m in joint if len(m.columns) == 1}
         singles = [average(m, repeated[m.columns]) if repeated else m for m in one_way.counts]
-        singles = in_agreement(singles, one_way.derived)
         counts = [*singles, *(m for m in joint if len(m.columns) > 1)]
         paired = {j for pair in selection.pairs for j in pair}
         by = selection.resolution.narrow(paired)
@@ -642,7 +600,7 @@ class PrivateMarginals:
     def resolution(self, one_way: OneWay) -> Resolution:
         """Return groups by what the noise of pairs allows."""
         rows, noise = one_way.rows, self._joint_noise()
-        shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.consistent_counts]
+        shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.counts]
 
         def groups(least_share: float, coarsest: float, merged: float = 1.0) -> Groups:
             columns = zip(self.task.domain.columns, shares, strict=True)
@@ -694,10 +652,9 @@ class PrivateMarginals:
         account: Account,
         batches: Sequence[tuple[Sequence[Set], float]],
         by: Resolution,
-        derived: Sequence[tuple[int, np.ndarray]] = (),
     ) -> list[Measured]:
         """Make one release, or take what a checkpoint kept of it; arguments as of :meth:`shares`."""
-        return self._release(account, *self.shares(batches, by, derived))
+        return self._release(account, *self.shares(batches, by))
 
     def _release(
         self,
@@ -723,13 +680,11 @@ class PrivateMarginals:
         self,
         batches: Sequence[tuple[Sequence[Set], float]],
         by: Resolution,
-        derived: Sequence[tuple[int, np.ndarray]] = (),
         tree: Sequence[Pair] = (),
     ) -> tuple[list[Set], list[float], list[Groups]]:
         """Return all sets of columns of a release, the share of its budget that each has, and the groups that it is counted in.
 
-        A batch is sets of columns and their part of the account's budget. Groups of ``derived`` share the first one's,
-        and are counted last. Pairs of ``tree`` weigh ``TREE_WEIGHT`` at least.
+        A batch is sets of columns and their part of the account's budget. Pairs of ``tree`` weigh ``TREE_WEIGHT`` at least.
         """
         sets, shares = list[Set](), list[float]()
         groups = list[Groups]()
@@ -740,12 +695,6 @@ class PrivateMarginals:
             importance = np.maximum(importance, TREE_WEIGHT * strong)
             sets += columns
             groups += [by.of(s) for s in columns]
-            if derived:
-                coarse = [self._groups_of([j], [group]) for j, group in derived]
-                cells += [number_of(group) for _, group in derived]
-                importance = np.concatenate([importance, np.ones(len(derived))])
-                sets += [(j,) for j, _ in derived]
-                groups += coarse
             shares += [part * share for share in shares_by_cells(cells, importance)]
         return sets, shares, groups
 
