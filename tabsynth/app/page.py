@@ -218,6 +218,5 @@ class Page:
         if not self.session.state.history:
             return
         with part("section", "card", aria_label="Everything so far"), part("details"):
-            text("Everything so far, as commands and as Python code", "summary")
-            for what, name in (("command", "commands"), ("python", "Python code")):
-                copyable(self.session.state.script(what), name, "all steps")
+            text("Everything so far, as commands", "summary")
+            copyable(self.session.state.script(), "commands", "all steps")

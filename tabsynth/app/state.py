@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -199,12 +199,9 @@ class Preparation:
         if step not in self.history[-1:]:
             self.history.append(step)
 
-    def script(self, what: str) -> str:
-        """Return all steps so far, as ``command`` or ``python``."""
-        names = [f.name for f in fields(Step)]
-        if what not in names:
-            raise InputError(f"Expected one of {', '.join(names)}, got {quote(what)}.")
-        return "\n\n".join(f"# {step.title}\n{getattr(step, what)}" for step in self.history)
+    def script(self) -> str:
+        """Return the commands of all steps so far."""
+        return "\n\n".join(f"# {step.title}\n{step.command}" for step in self.history)
 
     # What was chosen and made, each of which makes later results void
 

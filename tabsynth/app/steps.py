@@ -1,4 +1,4 @@
-"""The command line and the Python code of each step, to copy; both do what the page does."""
+"""The command of each step, to copy: it does what the page does."""
 
 import csv
 import io
@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tabsynth.app.settings import Settings
-from tabsynth.methods import METHODS
 from tabsynth.schema.editing import Edit
-from tabsynth.tables.files import suffix
-from tabsynth.tables.labelled import SUFFIXES as LABELLED
 
 END = "END-OF-ANSWERS"  # no line of answers or code is that
 Reading = Mapping[str, str]  # options of reading a file, as of read_table
@@ -21,11 +18,10 @@ Reading = Mapping[str, str]  # options of reading a file, as of read_table
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step: what it did, the command, and the Python code."""
+    """One step: what it did, and the command."""
 
     title: str
     command: str
-    python: str
 
 
 def make_folder(folder: Path) -> Step:
@@ -33,7 +29,6 @@ def make_folder(folder: Path) -> Step:
     return Step(
         title="Make the folder",
         command=_line("mkdir", "-m", "700", "-p", folder),
-        python=f"from pathlib import Path\n\nPath({_code(folder)}).mkdir(mode=0o700, exist_ok=True)",
     )
 
 
@@ -49,31 +44,11 @@ def draft(
 ) -> Step:
     """Return a draft: with ``epsilon`` its facts are released with noise, else it copies values of the table."""
     budget = {} if epsilon is None else {"epsilon": epsilon, "delta": delta, "ledger": ledger}
-    private, decimal = bool(budget), reading.get("decimal")
-    name, module = ("draft_private", "") if private else ("draft_schema", ".drafting")
+    options: list[str | Path] = [*_flags(**budget, **reading), "-o", out]
+    options += _flags(overwrite=overwrite or None)
     return Step(
-        title="Draft a schema privately" if private else "Draft a schema to review",
-        command=_line(
-            "tabsynth",
-            "schema",
-            "draft",
-            table,
-            *_flags(**budget, **reading),
-            "-o",
-            out,
-            *_flags(overwrite=overwrite or None),
-        ),
-        python="\n".join(
-            [
-                f"from tabsynth{module} import {name}",
-                "from tabsynth import read_table",
-                "",
-                f"frame = {_call('read_table', table, **cells(reading))}",
-                f"schema = {name}(frame{_more(**budget, decimal=decimal)})",
-                *_labels(table),
-                f"schema.save({_code(out)}{_replacing(overwrite)})",
-            ]
-        ),
+        title="Draft a schema privately" if budget else "Draft a schema to review",
+        command=_line("tabsynth", "schema", "draft", table, *options),
     )
 
 
@@ -116,20 +91,16 @@ def _edit(path: Path, function: str, arguments: str, names: str) -> Step:
 
 
 def _by_python(title: str, python: str) -> Step:
-    """Return a step that no command line takes."""
-    return Step(title=title, command=f"python - <<'{END}'\n{python}\n{END}", python=python)
+    """Return a step that no command of tabsynth takes."""
+    return Step(title=title, command=f"python - <<'{END}'\n{python}\n{END}")
 
 
 def make_ledger(path: Path, epsilon: float, delta: float) -> Step:
     """Return a project ledger."""
-    budget = {"epsilon": epsilon, "delta": delta}
+    budget = _flags(epsilon=epsilon, delta=delta)
     return Step(
         title="Make a project ledger",
-        command=_line("tabsynth", "ledger", "create", path, *_flags(**budget)),
-        python=(
-            "from tabsynth.privacy import ProjectLedger\n\n"
-            f"{_call('ProjectLedger.create', path, **budget)}"
-        ),
+        command=_line("tabsynth", "ledger", "create", path, *budget),
     )
 
 
@@ -142,12 +113,6 @@ def plan(schema: Path, settings: Settings) -> Step:
         command=_line(
             *("tabsynth", "plan", *_flags(**facts, **budget, schema=schema)), *_classes(settings)
         ),
-        python=(
-            "from tabsynth import Schema, plan\nfrom tabsynth.planning import column_errors\n\n"
-            f"schema = {_call('Schema.load', schema)}\n"
-            f"cost = plan({settings.method!r}, {settings.fitted_rows}, schema=schema{_more(**budget, **settings.classes)})\n"
-            f"print(cost)\nprint(column_errors(cost, schema, {settings.fitted_rows}))"
-        ),
     )
 
 
@@ -158,7 +123,6 @@ def fit(
     budget = {"epsilon": settings.epsilon, "delta": settings.delta, "rows": settings.public_rows}
     accepted = {"accept_drafted_domain": settings.accept_drafted or None}
     keeping = {"checkpoint": checkpoint, "ledger": settings.ledger}
-    estimator = METHODS[settings.method].estimator
     return Step(
         title="Fit",
         command=_line(
@@ -170,13 +134,6 @@ def fit(
             *_flags(**accepted, **keeping, **reading),
             "-o",
             model,
-        ),
-        python=(
-            f"from tabsynth import {estimator}, Schema, read_table\n\n"
-            f"schema = {_call('Schema.load', schema)}\n"
-            f"model = {estimator}(schema{_more(**budget, **settings.classes, **accepted)})\n"
-            f"model.fit(read_table({_code(table)}, schema{_more(**reading)}){_more(**keeping)})\n"
-            f"model.save({_code(model)})"
         ),
     )
 
@@ -198,14 +155,7 @@ def keep_apart(
 
 def make_key(path: Path) -> Step:
     """Return a key pair for signatures."""
-    return Step(
-        title="Make a key pair",
-        command=_line("tabsynth", "keygen", path),
-        python=(
-            "from tabsynth.privacy.certificate.signing import make_keys\n\n"
-            f"{_call('make_keys', path)}"
-        ),
-    )
+    return Step(title="Make a key pair", command=_line("tabsynth", "keygen", path))
 
 
 def draw(
@@ -214,18 +164,9 @@ def draw(
     """Return the synthetic table with its certificate."""
     words: list[str | Path] = ["tabsynth", "sample", model, "-o", out]
     words += [] if n is None else ["-n", str(n)]
-    imports, signing = ["from tabsynth import load"], []
-    if key is not None:
-        imports += [
-            "from tabsynth.privacy.certificate.certificate import certify",
-            "from tabsynth.privacy.certificate.signing import read_private",
-        ]
-        signing = [f"certify({_code(out)}, key={_call('read_private', key)})"]
-    drawn = f"load({_code(model)}).sample_to({_code(out)}, {n}{_replacing(overwrite)})"
     return Step(
         title="Draw the synthetic table",
         command=_line(*words, *_flags(sign=key, overwrite=overwrite or None)),
-        python="\n".join([*imports, "", drawn, *signing]),
     )
 
 
@@ -242,14 +183,8 @@ def evaluate(
     overwrite: bool = False,
 ) -> Step:
     """Return the confidential report."""
-    options: dict[str, Any] = {"holdout": holdout, "target": target}
-    signer = "" if key is None else f", {_code(key)}"
-    arguments = {"target": repr(target)} if target is not None else {}
-    if holdout is not None:
-        arguments["holdout"] = f"read_table({_code(holdout)}, schema{_more(**reading)})"
-    arguments["certificate"] = f"verify({_code(synthetic)}{signer})"
-    options |= {"key": key, "overwrite": overwrite or None}
-    return _report("evaluate", (table, synthetic, schema, out), reading, options, arguments)
+    options = {"holdout": holdout, "target": target, "key": key, "overwrite": overwrite or None}
+    return _report("Evaluate", (table, synthetic, schema, out), reading, options)
 
 
 def publish(
@@ -264,41 +199,17 @@ def publish(
     overwrite: bool = False,
 ) -> Step:
     """Return a report of noisy figures."""
-    options: dict[str, Any] = {"epsilon": epsilon, "ledger": ledger}
-    arguments = {name: _code(value) for name, value in options.items() if value is not None}
-    arguments["certificate"] = f"verify({_code(synthetic)})"
-    options |= {"overwrite": overwrite or None}
-    return _report("evaluate_private", (table, synthetic, schema, out), reading, options, arguments)
+    options = {"epsilon": epsilon, "ledger": ledger, "overwrite": overwrite or None}
+    return _report("Evaluate privately", (table, synthetic, schema, out), reading, options)
 
 
 def _report(
-    function: str,
-    files: tuple[Path, Path, Path, Path],
-    reading: Reading,
-    options: Mapping[str, Any],
-    arguments: Mapping[str, str],
+    title: str, files: Sequence[Path], reading: Reading, options: Mapping[str, Any]
 ) -> Step:
-    """Return a report by a function of tabsynth: real and synthetic table, schema and folder; arguments are code."""
+    """Return a report; the files are real and synthetic table, schema and folder."""
     table, synthetic, schema, out = files
-    replacing = _replacing(bool(options.get("overwrite")))
     flags = _flags(real=table, synthetic=synthetic, schema=schema, **options, **reading)
-    lines = [f"    {name}={value},\n" for name, value in arguments.items()]
-    return Step(
-        title="Evaluate" if function == "evaluate" else "Evaluate privately",
-        command=_line("tabsynth", "evaluate", *flags, "-o", out),
-        python=(
-            "from pathlib import Path\n\n"
-            f"from tabsynth import Schema, {function}, read_table, verify\n\n"
-            f"schema = {_call('Schema.load', schema)}\n"
-            f"report = {function}(\n"
-            f"    read_table({_code(table)}, schema{_more(**reading)}),\n"
-            f"    read_table({_code(synthetic)}, schema),\n"
-            f"    schema=schema,\n{''.join(lines)})\n"
-            f"Path({_code(out)}).mkdir(exist_ok=True)\n"
-            f"report.to_html({_code(out / 'report.html')}{replacing})\n"
-            f"report.to_json({_code(out / 'metrics.json')}{replacing})"
-        ),
-    )
+    return Step(title=title, command=_line("tabsynth", "evaluate", *flags, "-o", out))
 
 
 def release(table: Path, out: Path, answers: Path, text: str, key: Path, public: Path) -> Step:
@@ -315,15 +226,6 @@ def release(table: Path, out: Path, answers: Path, text: str, key: Path, public:
                 ),
                 _line("tabsynth", "verify", out, *_flags(key=public)),
             ]
-        ),
-        python=(
-            "from pathlib import Path\n\nfrom tabsynth.dossier.checking import verify_dossier\n"
-            "from tabsynth.dossier.making import release\n"
-            "from tabsynth.privacy.certificate.signing import read_private\n\n"
-            f"Path({_code(answers)}).write_text({text!r}, encoding='utf-8')\n"
-            f"release({_code(table)}, {_code(out)}{_more(answers=answers, key=public)},"
-            f" sign={_call('read_private', key)})\n"
-            f"print(verify_dossier(Path({_code(out)}), Path({_code(public)})).state)"
         ),
     )
 
@@ -382,13 +284,3 @@ def _call(function: str, value: Path, **arguments: Any) -> str:
 def cells(reading: Reading) -> Reading:
     """Return the options of reading cells as they are."""
     return {name: value for name, value in reading.items() if name != "decimal"}
-
-
-def _labels(table: Path) -> list[str]:
-    """Return the labels of a file of SPSS or Stata, as the command adds them."""
-    if suffix(table) not in LABELLED:
-        return []
-    return [
-        "from tabsynth.tables.labelled import with_labels",
-        f"schema = with_labels(schema, {_code(table)})",
-    ]

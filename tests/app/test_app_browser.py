@@ -291,7 +291,7 @@ def _walk(folder, served, browser, page):
         keys.press("Open the privacy statement in a new tab", "link")
     tab.value.get_by_text("Answer to justification").first.wait_for()
     tab.value.close()
-    keys.press("Everything so far, as commands and as Python code", "summary")
+    keys.press("Everything so far, as commands", "summary")
     commands = page.get_by_label("Commands: all steps", exact=True)
     commands.wait_for()
     assert commands.inner_text().endswith("verify out --key tabsynth-app/signing.key.pub")

@@ -205,11 +205,10 @@ def test_units_and_weights_are_declared(session):
     assert (session.state.schema.unit, session.state.schema.max_weight) == ("email", 4.0)
     assert [view.name for view in session.state.columns()] == ["age", "begin", "town"]
     draft, edited = session.state.history[1:]
-    for way in ("command", "python"):
-        session.state.schema_path.unlink()
-        for step in (draft, edited):
-            exec(step.python, {}) if way == "python" else shell(step.command, Path.cwd())
-        assert session.state.schema_path.read_text() == schema
+    session.state.schema_path.unlink()
+    for step in (draft, edited):
+        shell(step.command, Path.cwd())
+    assert session.state.schema_path.read_text() == schema
 
 
 def test_edits_that_contradict_change_nothing(session):
@@ -317,25 +316,21 @@ def test_the_whole_way_and_the_shown_commands_and_code_do_the_same(session, fold
         ),
         *("Evaluate privately", "Release"),
     ]
-    for way in ("command", "python"):
-        shutil.rmtree("out")
-        for path in Path("work").iterdir():
-            if path.is_file():
-                path.unlink()
-        for name in ("fit-report", "fit-published"):
-            shutil.rmtree(Path("work") / name)
-        for step in session.state.history:
-            if way == "python":
-                exec(compile(step.python, step.title, "exec"), {})
-            else:
-                shell(step.command, folder)
-        assert session.state.schema_path.read_text() == schema
-        assert {p.name: p.read_bytes() for p in Path("work/fit.checkpoint").iterdir()} == checkpoint
-        drawn = json.loads(Path("work/fit-synthetic.csv.certificate.json").read_text())
-        for key in ("epsilon", "delta", "mechanisms", "n_rows", "rows"):
-            assert drawn.get(key) == certificate.get(key)
-        assert Path("work/fit-report/report.html").exists()
-        assert sorted(p.name for p in Path("out").iterdir()) == released
+    shutil.rmtree("out")
+    for path in Path("work").iterdir():
+        if path.is_file():
+            path.unlink()
+    for name in ("fit-report", "fit-published"):
+        shutil.rmtree(Path("work") / name)
+    for step in session.state.history:
+        shell(step.command, folder)
+    assert session.state.schema_path.read_text() == schema
+    assert {p.name: p.read_bytes() for p in Path("work/fit.checkpoint").iterdir()} == checkpoint
+    drawn = json.loads(Path("work/fit-synthetic.csv.certificate.json").read_text())
+    for key in ("epsilon", "delta", "mechanisms", "n_rows", "rows"):
+        assert drawn.get(key) == certificate.get(key)
+    assert Path("work/fit-report/report.html").exists()
+    assert sorted(p.name for p in Path("out").iterdir()) == released
 
 
 def shell(command, folder):
@@ -497,8 +492,7 @@ def test_names_that_commands_quote(session):
     )
     schema = session.state.schema_path.read_text()
     draft, edited = session.state.history[1:]
-    for way in ("command", "python"):
-        session.state.schema_path.unlink()
-        for step in (draft, edited):
-            exec(step.python, {}) if way == "python" else shell(step.command, Path.cwd())
-        assert session.state.schema_path.read_text() == schema
+    session.state.schema_path.unlink()
+    for step in (draft, edited):
+        shell(step.command, Path.cwd())
+    assert session.state.schema_path.read_text() == schema
