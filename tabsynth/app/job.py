@@ -1,6 +1,7 @@
 """Work in the background, one at a time: its progress, its outcome, and how it is cancelled."""
 
 import logging
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,30 @@ from tabsynth.errors import InputError, TabsynthError
 
 RUNNING, DONE, FAILED, CANCELLED = "running", "done", "failed", "cancelled"
 logger = logging.getLogger(__name__)
+# What the page calls a parameter of Python that a message of the library names as ``name=`` or ``name='value'``.
+WORDS = {
+    **{"epsilon": "ε", "delta": "δ", "rows": "the number of rows", "n": "the number of rows"},
+    **{
+        "sep": "“Separator”",
+        "encoding": "“Encoding”",
+        "decimal": "“Decimal mark”",
+        "sheet": "“Sheet”",
+    },
+    **{"formulas": "tabsynth sample --formulas", "key": "a private key", "unit": "its unit"},
+}
+
+
+def page_lines(message: str) -> list[str]:
+    """Return the lines of a message of the library, in the words of the page."""
+
+    def word(match: re.Match[str]) -> str:
+        name, value = match.groups()
+        if name not in WORDS or value is None:
+            return WORDS.get(name, match[0])
+        return f"{WORDS[name]} {value}" if name == "formulas" else f"'{value}'"
+
+    named = r"(?<![\w.'\"-])([a-z_]+)=(?:'([^']*)')?(?=[\s.,;)]|$)"
+    return [re.sub(named, word, " ".join(line.split())) for line in message.split("\n")]
 
 
 class Job(logging.Handler):
@@ -97,7 +122,7 @@ class Job(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a warning of the library."""
         if record.thread == self._thread.ident:
-            self.warnings.append(" ".join(record.getMessage().split()))
+            self.warnings.append(" ".join(page_lines(record.getMessage())))
 
     def _run(self) -> None:
         library = logging.getLogger("tabsynth")
@@ -109,7 +134,7 @@ class Job(logging.Handler):
             self.lines = self._cancelled()
             self.state = CANCELLED
         except TabsynthError as error:  # of a table with several problems, a line for each
-            self._fail(str(error).split("\n"))
+            self._fail(page_lines(str(error)))
         except MemoryError:
             self._fail(["Not enough memory; use fewer rows or fewer categories."])
         except (

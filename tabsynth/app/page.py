@@ -9,7 +9,7 @@ from typing import Any
 from nicegui import ui
 
 from tabsynth.app.elements import action, box, button, copyable, part, text
-from tabsynth.app.job import CANCELLED, DONE, FAILED, RUNNING
+from tabsynth.app.job import CANCELLED, DONE, FAILED, RUNNING, page_lines
 from tabsynth.app.session import Session
 from tabsynth.errors import TabsynthError
 
@@ -127,7 +127,7 @@ class Page:
         try:
             act()
         except TabsynthError as error:
-            self.refuse(str(error).split("\n"))
+            self.refuse(page_lines(str(error)))
         except (ValueError, OSError) as error:
             self.refuse([f"That is not possible: {error}"])
         else:

@@ -21,6 +21,7 @@ from tabsynth.app.elements import (
     table,
     text,
 )
+from tabsynth.app.job import page_lines
 from tabsynth.app.page import Page
 from tabsynth.app.rules import edit_rules
 from tabsynth.app.session import READING, Session
@@ -300,7 +301,7 @@ def plan(page: Page) -> None:
             try:
                 make()
             except (TabsynthError, ValueError, OSError) as error:
-                page.refuse([str(error)])
+                page.refuse(page_lines(str(error)))
 
         action("Make the ledger", make_ledger)
     if session.state.planned is not None and current is not None:

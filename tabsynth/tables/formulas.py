@@ -70,7 +70,7 @@ def refuse_formulas(table: pd.DataFrame) -> None:
             if is_formula(text):
                 raise InputError(
                     f"Column {quote(str(name))}: {quote(text)} would run as a formula in a spreadsheet;"
-                    " write Parquet, or pass formulas='escape' to have an apostrophe before it, or"
+                    " write Parquet, or use formulas='escape' to have an apostrophe before it, or"
                     " formulas='keep' to write it as it is."
                 )
 

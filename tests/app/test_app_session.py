@@ -14,7 +14,7 @@ import pytest
 from command_lines import run
 
 from tabsynth import InputError, Schema
-from tabsynth.app.job import CANCELLED, DONE, FAILED, Job
+from tabsynth.app.job import CANCELLED, DONE, FAILED, Job, page_lines
 from tabsynth.app.session import Session
 from tabsynth.app.settings import Settings
 from tabsynth.drafting import draft_schema
@@ -478,6 +478,26 @@ def test_jobs_one_at_a_time_and_their_errors(session):
     stopped = Job("S", lambda job: [job.step("s", 1, 2) or "went on"])
     stopped.cancel()
     assert stopped.start().wait().state == CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("the budget is too small: raise epsilon=, or ask for less.", "raise ε, or ask for less."),
+        (
+            "is the separator right? Name it with sep= (sep=',' if there is one column).",
+            "Name it with “Separator” (',' if there is one column).",
+        ),
+        (
+            "write Parquet, or use formulas='escape' to",
+            "or use tabsynth sample --formulas escape to",
+        ),
+        ("The certificate claims epsilon=1.5, delta=1e-05", "claims epsilon=1.5, delta=1e-05"),
+    ],
+)
+def test_messages_at_the_page_name_no_parameters_of_python(message, said):
+    (line,) = page_lines(message)
+    assert line.endswith(said)
 
 
 def test_names_that_commands_quote(session):
