@@ -1,6 +1,5 @@
 """The comparison of several synthetic tables of one schema and one training table."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,7 +9,6 @@ from tabsynth._validate import quote
 from tabsynth.errors import InputError
 from tabsynth.evaluation.claims import claimed_epsilon
 from tabsynth.evaluation.metric import Evaluation, Metric
-from tabsynth.evaluation.results import worse
 
 
 @dataclass(frozen=True)
@@ -21,16 +19,9 @@ class ComparedMetric(Shown):
     ----------
     metrics : tuple of Metric
         One for each table.
-    best : int or None
-        The position of the table that is best by a metric of utility; None if several are equal, or none is
-        better than another by this metric.
-    clear : bool
-        Whether the interval of the best table is clear of those of all others.
     """
 
     metrics: tuple[Metric, ...]
-    best: int | None
-    clear: bool
 
     @property
     def key(self) -> str:
@@ -86,17 +77,6 @@ class Comparison(Shown):
                 return metric
         raise KeyError(key)
 
-    @property
-    def wins(self) -> dict[str, int]:
-        """The number of metrics of utility by which each table is best."""
-        best = [self.labels[item.best] for item in self.metrics if item.best is not None]
-        return {label: best.count(label) for label in self.labels}
-
-    @property
-    def clear_wins(self) -> int:
-        """The number of metrics by which the best table is clear of all others."""
-        return sum(item.clear for item in self.metrics)
-
 
 def compare_evaluations(evaluations: Sequence[Evaluation]) -> Comparison:
     """Compare two or more synthetic tables.
@@ -112,7 +92,7 @@ def compare_evaluations(evaluations: Sequence[Evaluation]) -> Comparison:
     shared = [tuple(metrics[key] for metrics in by_key) for key in keys]
     return Comparison(
         tuple(evaluations),
-        tuple(ComparedMetric(metrics, *_best_table(metrics)) for metrics in shared),
+        tuple(map(ComparedMetric, shared)),
     )
 
 
@@ -149,24 +129,3 @@ def _check_comparable(evaluations: Sequence[Evaluation]) -> None:
                 f"{quote(item.label)} and {quote(first.label)} were measured against other real rows;"
                 " evaluate both with the same training table and hold-out."
             )
-
-
-def _best_table(metrics: Sequence[Metric]) -> tuple[int | None, bool]:
-    """Return which table is best by a figure of utility, and whether its interval is clear of the others'."""
-    first = metrics[0]
-    if first.kind != "utility" or first.better == "neither":
-        return None, False
-    values = [_goodness(metric) if math.isfinite(metric.value) else -math.inf for metric in metrics]
-    best = max(range(len(values)), key=values.__getitem__)
-    if not math.isfinite(values[best]) or values.count(values[best]) > 1:
-        return None, False
-    rivals = [metric for i, metric in enumerate(metrics) if i != best]
-    winner = metrics[best].synthetic
-    return best, all(worse(metric.synthetic, winner, first.better, first.best) for metric in rivals)
-
-
-def _goodness(metric: Metric) -> float:
-    """Return the value, signed so that more is better."""
-    if metric.better == "closest" and metric.best is not None:
-        return -abs(metric.value - metric.best)
-    return metric.value if metric.better == "higher" else -metric.value

@@ -28,18 +28,12 @@ class ComparisonView(View):
     kind = "comparison"
 
     def sentences(self) -> list[str]:
-        """Return the verdicts, and by how many metrics of utility each table is best."""
+        """Return the verdicts."""
         comparison = self.evaluation
         out = [
             f"{item.label}: {item.verdict.text}, {_epsilon_text(item)}."
             for item in comparison.evaluations
         ]
-        wins = comparison.wins
-        counts = "; ".join(f"{label} {count}" for label, count in wins.items())
-        out.append(
-            f"Number of utility metrics by which each table is best: {counts}. In"
-            f" {comparison.clear_wins} of {sum(wins.values())} the interval of the best table is clear of all others."
-        )
         out.append(
             f"The hold-out reference and independent columns are those of the report of {comparison.labels[0]}; the"
             " other reports drew their own independent columns."

@@ -1,4 +1,4 @@
-"""What follows from the metrics: wins, successful attacks, worst marginals, verdicts by metric, rows compared."""
+"""What follows from the metrics: successful attacks, worst marginals, verdicts by metric, rows compared."""
 
 import math
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from tabsynth.evaluation.comparing import compare_evaluations
 from tabsynth.evaluation.definitions import Definition
 from tabsynth.evaluation.metric import Evaluation, Metric
 from tabsynth.evaluation.results import (
@@ -31,21 +30,6 @@ def metric(key: str, value: float, half: float, **changes: Any) -> Metric:
 
 def evaluation(label: str, *metrics: Metric) -> Evaluation:
     return Evaluation(rows={}, metrics=metrics, verdict=Verdict("", ()), label=label)
-
-
-def test_wins_are_counted_by_table_and_ties_are_nobodys() -> None:
-    one = evaluation(
-        "one", metric("f1", 0.9, 0.01), metric("tie", 0.5, 0.1), metric("near", 0.6, 0.2)
-    )
-    other = evaluation(
-        "other", metric("f1", 0.7, 0.01), metric("tie", 0.5, 0.1), metric("near", 0.7, 0.2)
-    )
-    for tables in ([one, other], [other, one]):
-        comparison = compare_evaluations(tables)
-        assert comparison.wins == {"one": 1, "other": 1} and comparison.clear_wins == 1
-    unknown = evaluation("unknown", metric("f1", math.nan, math.nan))
-    comparison = compare_evaluations([one, unknown])
-    assert comparison.wins == {"one": 1, "unknown": 0} and comparison.clear_wins == 0
 
 
 @pytest.mark.parametrize("attacks", [1, 3, 10])
