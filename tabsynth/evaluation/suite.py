@@ -22,7 +22,7 @@ from tabsynth.evaluation.metric import (
     halves,
 )
 from tabsynth.evaluation.results import WeightsUsed, reference_scale
-from tabsynth.evaluation.utility.associations import associations
+from tabsynth.evaluation.utility.associations import correlation_difference
 from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare_coverage
 from tabsynth.evaluation.utility.marginals import distance_metric, distances, k_marginal
 from tabsynth.evaluation.utility.prediction import (
@@ -203,7 +203,7 @@ def _of_utility(tables: Tables, rng: np.random.Generator, seed: int) -> list[Met
     return [
         k_marginal(tables, seed=seed),
         dimension_wise_probability(tables, rng),
-        *associations(tables, rng, seed=seed),
+        *correlation_difference(tables, rng),
         propensity(tables, rng),
         rare_coverage(tables),
         *(subgroup_gap(tables, column, rng) for column in tables.by),

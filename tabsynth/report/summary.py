@@ -67,7 +67,7 @@ def equal_rows(evaluation: Evaluation) -> str:
         " further from the training table by sampling error alone."
     )
     corrected = (
-        "its distances, k-marginal score, associations, probabilities and totals are corrected by the expected sampling"
+        "its distances, k-marginal score, correlations, probabilities and totals are corrected by the expected sampling"
         f" error, which is proportional to √(1/n + 1/m) (factor {evaluation.reference_scale:.2f}). Where most cells hold"
         " at most one row, the corrected reference is somewhat too good. Other metrics are not corrected: there, a smaller"
         " hold-out can look worse than it is."
