@@ -77,12 +77,26 @@ def _bound(table: object, certificate: JsonMapping, *, required: bool) -> bool:
 
 
 def content_sha256(table: pd.DataFrame) -> str:
-    """Return the SHA-256 over a table's content, hexadecimal; ``docs/reference/certificate.md`` has the encoding.
+    """Return the SHA-256 over a table's content, hexadecimal.
 
     Parameters
     ----------
     table : DataFrame, shape (rows, columns)
         Numbers, booleans, texts and categories are encoded by value; other cells by their type and ``repr``.
+
+    Notes
+    -----
+    The hash is over the line ``tabsynth-content/1`` with its line feed, then parts, each after its length as 8 bytes,
+    little-endian. The index is left out. The parts are:
+
+    - ``[rows, columns]``; then for each column its label after the label's type (``str age``), its dtype, and the mask
+      of nulls in packed bits;
+    - the values that are not null: a byte for a boolean, 8 bytes, little-endian, for a number;
+    - of texts: ``texts`` and how many are different, these in order of first appearance, and for each cell its number
+      among them;
+    - of categories, in place of mask and values: ``ordered`` or ``unordered``, the column of categories, and each
+      cell's code, -1 for null;
+    - of other cells: ``others`` and their number, then type and ``repr`` of each.
     """
     digest = hashlib.sha256(CONTENT_FORMAT)
     _add(digest, json.dumps(list(table.shape)).encode())
