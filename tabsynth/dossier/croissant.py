@@ -123,8 +123,11 @@ def _records(table: Table, material: Material) -> JsonObject:
         ],
     }
     if table.keys is not None and table.keys.key is not None:
-        place = table.header.index(table.keys.key) + 1
-        out["key"] = {"@id": f"{identity}/{_identity(table.keys.key, f'column_{place}')}"}
+        parts = [
+            {"@id": f"{identity}/{_identity(part, f'column_{table.header.index(part) + 1}')}"}
+            for part in table.keys.key_columns
+        ]
+        out["key"] = parts if len(parts) > 1 else parts[0]
     return out
 
 
@@ -139,12 +142,13 @@ def _field(table: Table, name: str, identity: str, material: Material) -> JsonOb
         "dataType": _type(table, name),
         "source": {"fileObject": {"@id": _file_id(table)}, "extract": {"column": name}},
     }
-    if keys is not None and keys.parent is not None and name == keys.parent_key:
+    if keys is not None and keys.parent is not None and name in keys.parent_columns:
         # By file: mlcroissant 1.1 cannot follow a reference to a field that has one itself.
         parent = next(table for table in material.tables if table.stem == keys.parent)
         assert parent.keys is not None  # it has a child
         file = {"@id": _file_id(parent)}
-        out["references"] = {"fileObject": file, "extract": {"column": parent.keys.key}}
+        of = parent.keys.key_columns[keys.parent_columns.index(name)]
+        out["references"] = {"fileObject": file, "extract": {"column": of}}
     return out
 
 

@@ -97,10 +97,10 @@ class Table:
     def role(self, name: str) -> str:
         """Return what a column is that the schema does not list, in words."""
         keys = self.keys
-        if keys is not None and name == keys.key:
-            return "Key of this table, made up."
-        if keys is not None and name == keys.parent_key:
+        if keys is not None and name in keys.parent_columns:
             return f"Key of the row of table {keys.parent} that the row belongs to, made up."
+        if keys is not None and name in keys.key_columns:
+            return "Key of this table, made up."
         if keys is not None and name == keys.order:
             return "Number of the row among those of one parent."
         return "Weight: how many members of the population the row stands for."

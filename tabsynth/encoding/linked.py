@@ -34,6 +34,7 @@ OWN, CHILDREN, ANCESTOR, FIRST, PREVIOUS, POSITION, STEP = (
     "own", "children", "ancestor", "first", "previous", "position", "step",
 )  # fmt: skip
 MORE = "more"
+SHOWN_ORPHANS = 10  # keys without a row that an error names
 FARTHEST = 2  # codes apart: larger steps of an ordered column are counted together
 GRID = 2**20  # weights of records are multiples of its inverse, which add up exactly in float64
 
@@ -231,10 +232,12 @@ class LinkedEncoder:
     encoders : dict of str to TableEncoder
     records : dict of str to Records
         Of each table whose parent may have more than one child, and of the root.
+    source : LinkedSchema
+        The schema as it was declared, of which ``schema`` may be the :attr:`LinkedSchema.plain` one.
     """
 
     def __init__(self, schema: LinkedSchema) -> None:
-        self.schema = schema
+        self.schema = self.source = schema
         self.gaps = {name: keys.gaps or () for name, keys in schema.keys.items()}
         self.encoders = {
             name: TableEncoder(with_gaps(s, self.gaps[name])) for name, s in schema.tables.items()
@@ -434,9 +437,15 @@ class LinkedEncoder:
             values, parents = keys[name][str(of.parent_key)], keys[of.parent][str(above)]
             orphan = ~pd.Series(values, dtype=object).isin(parents).to_numpy()
             if orphan.any():
+                lost = list(dict.fromkeys(values[orphan]))
+                shown = ", ".join(quote(value) for value in lost[:SHOWN_ORPHANS])
+                more = (
+                    f" and {len(lost) - SHOWN_ORPHANS:,} more" if len(lost) > SHOWN_ORPHANS else ""
+                )
+                which = "is no key" if len(lost) == 1 else "are no keys"
                 problems.append(
-                    f"Table {quote(name)} has {of.parent_key}={quote(values[orphan.argmax()])}, which is no key of table"
-                    f" {quote(of.parent)}; add the row there, or take this one out."
+                    f"Table {quote(name)} has {of.parent_key}={shown}{more}, which {which} of table {quote(of.parent)}; add the"
+                    " rows there, take these out, or declare orphans='drop'."
                 )
 
     def _link(
@@ -480,7 +489,7 @@ class LinkedEncoder:
                 out[name].weights = schema.design.weights(frames[name], schema.decimal)
             if of.key is not None:
                 rows[name] = pd.Series(
-                    np.arange(len(used_rows)), index=keys[name][of.key][used_rows]
+                    np.arange(len(used_rows)), index=keys[name][str(of.key)][used_rows]
                 )
         for name in self.schema.names[1:]:
             self.enter_first(name, out)
@@ -644,9 +653,9 @@ class LinkedEncoder:
                 source[at] = rising
                 frame[column] = values.iloc[source].reset_index(drop=True)
             if keys.parent_key is not None:
-                numbers[keys.parent_key] = parent + 1
+                numbers[str(keys.parent_key)] = parent + 1
             if keys.key is not None:
-                numbers[keys.key] = np.arange(1, len(frame) + 1)
+                numbers[str(keys.key)] = np.arange(1, len(frame) + 1)
             aside = [
                 column for column in (keys.key, keys.parent_key, keys.order) if column in numbers
             ]

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import quote
+from tabsynth.encoding.keys import plain_tables
 from tabsynth.errors import InputError
 from tabsynth.evaluation.attacks.roots import MAX_ATTACKED, root_membership
 from tabsynth.evaluation.config import EvaluationConfig
@@ -113,7 +114,15 @@ def evaluate_linked(
         raise InputError(f"Expected schema to be a LinkedSchema, got {quote(schema)}.")
     if config.sampled_from:
         raise InputError("Linked tables are evaluated without sampled_from; leave it out.")
+    declared = schema
     column = column_of_root(schema, weights)
+    # Orphans of synthetic tables are counted.
+    tables = Compared(
+        plain_tables(schema, tables.synthetic, orphans=True),
+        plain_tables(schema, tables.holdout),
+        plain_tables(schema, tables.baseline),
+    )
+    schema = schema.plain
     columns = {name: columns_of(schema, name) for name in schema.names}
     drawn = _frames(tables.synthetic, schema, SYNTHETIC)
     unseen = None if tables.holdout is None else _frames(tables.holdout, schema, HOLDOUT)
@@ -179,7 +188,7 @@ def evaluate_linked(
         joined=joined,
         left_out=left_out,
         label=label,
-        schema_sha256=schema.fingerprint(),
+        schema_sha256=declared.fingerprint(),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=versions(),
         weights=None if column is None else _weights_used(column, levels),

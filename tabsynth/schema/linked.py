@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from tabsynth._files import parse_json, read_json_text, write_text
 from tabsynth._shown import Shown, text_table
 from tabsynth._typing import JsonMapping, JsonObject
-from tabsynth._validate import check_text, integer, make_fields_native, quote
+from tabsynth._validate import check_text, integer, make_fields_native, one_of, quote
 from tabsynth.design import Design
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.schema.numeric import Numeric
@@ -25,6 +25,7 @@ from tabsynth.schema.schema import Schema
 from tabsynth.schema.temporal import Temporal
 
 FORMAT = "tabsynth-linked-schema/1"
+REFUSE, DROP = "refuse", "drop"  # orphans
 MOST_TABLES = 20
 MOST_CHILDREN = 1_000  # of one row
 MOST_ROWS = 2**16  # of a table that belong to one row of the root
@@ -38,12 +39,12 @@ class TableKeys(Shown):
 
     Parameters
     ----------
-    key : str, optional
-        The column that identifies the table's rows. Required where another table refers to this one.
+    key : str or tuple of str, optional
+        The column, or the columns together, that identify the table's rows. Required where another table refers to this one.
     parent : str, optional
         The table whose rows this table's rows belong to; None for the root.
-    parent_key : str, optional
-        The column with the key of the parent's row.
+    parent_key : str or tuple of str, optional
+        The column with the key of the parent's row; of a key of several columns these, in the order of the parent's key.
     order : str, optional
         The column by which the rows of one parent are ordered; ties, and all rows where none is named, have the order of
         the table. If it is among the columns of the table's schema, synthetic values do not decrease within a parent;
@@ -57,25 +58,36 @@ class TableKeys(Shown):
     max_children : int, optional
         The most rows of one parent that are used, the first by their order: a public bound, from a codebook or a rule. It
         must not be read off the table.
+    orphans : {"refuse", "drop"}
+        What becomes of rows whose parent is in no row of its table, or null: the tables are refused, or these rows are left
+        out. They are of no unit of privacy, and their number is not released.
     """
 
-    key: str | None = None
+    key: str | tuple[str, ...] | None = None
     parent: str | None = None
-    parent_key: str | None = None
+    parent_key: str | tuple[str, ...] | None = None
     order: str | None = None
     increasing: tuple[str, ...] | None = None
     gaps: tuple[str, ...] | None = None
     max_children: int | None = None
+    orphans: str = REFUSE
 
     def __post_init__(self) -> None:
         """Check the values of the fields."""
         make_fields_native(self)
         for name in ("key", "parent", "parent_key", "order"):
             value = getattr(self, name)
-            if value is not None:
-                if not isinstance(value, str) or not value:
+            parts = list(value) if isinstance(value, list | tuple) and "key" in name else [value]
+            for part in parts if value is not None else ():
+                if not isinstance(part, str) or not part:
                     raise InputError(f"Expected {name} of keys to be text, got {quote(value)}.")
-                check_text(name, value)
+                check_text(name, part)
+            if len(set(parts)) != len(parts) or not parts:
+                raise InputError(
+                    f"Expected {name} of keys to be different columns, got {quote(value)}."
+                )
+            object.__setattr__(self, name, tuple(parts) if len(parts) > 1 else parts[0])
+        one_of("orphans", self.orphans, (REFUSE, DROP))
         for name in ("increasing", "gaps"):
             names = getattr(self, name)
             if names is None:
@@ -87,8 +99,8 @@ class TableKeys(Shown):
             object.__setattr__(self, name, tuple(names))
         needed = ("parent_key", "max_children")
         if self.parent is None:
-            for name in (*needed, "order", "increasing", "gaps"):
-                if getattr(self, name) is not None:
+            for name in (*needed, "order", "increasing", "gaps", "orphans"):
+                if getattr(self, name) not in (None, REFUSE):
                     raise InputError(
                         f"Keys with {name} need the parent; name it, or leave {name} out."
                     )
@@ -103,23 +115,39 @@ class TableKeys(Shown):
                 raise InputError(
                     f"Expected max_children from 1 to {MOST_CHILDREN:,}, got {self.max_children}."
                 )
-            if self.key is not None and self.key == self.parent_key:
+            if self.key is not None and {*self.key_columns} <= {*self.parent_columns}:
                 raise InputError(
-                    f"Column {quote(self.key)} is key and parent_key of one table; each parent would have one row: name"
+                    f"Column {quote(joined(self.key))} is key and parent_key of one table; each parent would have one row: name"
                     " another key, or join the tables."
                 )
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The key and the parent's key, as far as the table has them."""
-        return tuple(name for name in (self.key, self.parent_key) if name is not None)
+        """The columns of the key and of the parent's key, as far as the table has them."""
+        return tuple(dict.fromkeys((*self.key_columns, *self.parent_columns)))
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of the key."""
+        return columns_of_key(self.key)
+
+    @property
+    def parent_columns(self) -> tuple[str, ...]:
+        """The columns of the parent's key."""
+        return columns_of_key(self.parent_key)
+
+    @property
+    def plain(self) -> "TableKeys":
+        """The keys with one column in place of several, as :func:`tabsynth.encoding.keys.plain_tables` makes it."""
+        key, parent_key = joined(self.key), joined(self.parent_key)
+        return replace(self, key=key, parent_key=parent_key, orphans=REFUSE)
 
     def to_dict(self) -> JsonObject:
         """Return a JSON-ready mapping, without what is not declared."""
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in asdict(self).items()
-            if value is not None
+            if value is not None and (name, value) != ("orphans", REFUSE)
         }
 
     @classmethod
@@ -137,6 +165,16 @@ class TableKeys(Shown):
             return cls(**data)
         except InputError as error:
             raise InputError(f"Table {where}: {error}") from None
+
+
+def columns_of_key(key: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the columns of a key."""
+    return () if key is None else key if isinstance(key, tuple) else (key,)
+
+
+def joined(key: str | tuple[str, ...] | None) -> str | None:
+    """Return the name of the column that stands for those of a key; of one column its own."""
+    return None if key is None else ", ".join(columns_of_key(key))
 
 
 class LinkedSchema(Shown):
@@ -258,7 +296,14 @@ class LinkedSchema(Shown):
             raise InputError(
                 f"{where} has children and no key; name the column that they refer to."
             )
-        for column in keys.columns:
+        if keys.parent is not None:
+            above = self.keys[keys.parent].key
+            if above and len(columns_of_key(above)) != len(keys.parent_columns):
+                raise InputError(
+                    f"{where}: parent_key {quote(joined(keys.parent_key))} has not as many columns as the key"
+                    f" {quote(joined(above))} of table {quote(keys.parent)}; name one for each."
+                )
+        for column in (*keys.columns, *keys.plain.columns):
             if column in schema.names:
                 raise InputError(
                     f"{where}: column {quote(column)} is a key and among the columns that are learned; take it out of the"
@@ -372,7 +417,14 @@ class LinkedSchema(Shown):
     @property
     def unit(self) -> str:
         """The column whose values are the units of privacy: the key of the root."""
-        return str(self.keys[self.root].key)
+        return str(joined(self.keys[self.root].key))
+
+    @cached_property
+    def plain(self) -> "LinkedSchema":
+        """The schema with :attr:`TableKeys.plain` keys; the schema itself where none has several columns."""
+        if not any(isinstance(keys.key, tuple) for keys in self.keys.values()):
+            return self
+        return LinkedSchema(self.tables, {name: keys.plain for name, keys in self.keys.items()})
 
     @property
     def design(self) -> Design:

@@ -17,6 +17,7 @@ from tabsynth._threads import limit_threads
 from tabsynth._typing import JsonObject
 from tabsynth._validate import in_range, one_of, quote
 from tabsynth.encoding.gaps import is_gap
+from tabsynth.encoding.keys import plain_tables, split_keys
 from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, STEP, LinkedEncoder, Records
 from tabsynth.encoding.rows import Rows, SharedRows
 from tabsynth.errors import FileFormatError, InputError
@@ -26,7 +27,7 @@ from tabsynth.privacy.certificate.attached import attach
 from tabsynth.privacy.certificate.certificate import unchanged_facts
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import share_interval, stated_share
-from tabsynth.schema.linked import AnySchemaLike, LinkedSchema, read_schema
+from tabsynth.schema.linked import DROP, AnySchemaLike, LinkedSchema, read_schema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.estimator import Synthesizer
@@ -155,7 +156,7 @@ class LinkedModel(FittedModel[LinkedEncoder]):
 
     def schema_facts(self) -> JsonObject:
         """Return what a model file says of the schema."""
-        return {"schema": self.encoder.schema.to_dict()}
+        return {"schema": self.encoder.source.to_dict()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -179,7 +180,9 @@ class LinkedMethod(Method):
     @cached_property
     def encoder(self) -> LinkedEncoder:
         """The encoder of tables, made once."""
-        return LinkedEncoder(self.schema)
+        encoder = LinkedEncoder(self.schema.plain)
+        encoder.source = self.schema
+        return encoder
 
     @cached_property
     def weighted_columns(self) -> WeightedColumns | None:
@@ -218,7 +221,7 @@ class LinkedMethod(Method):
 
     def encode_rows(self, table: Any, key: bytes) -> dict[str, Rows | SharedRows]:
         """Return the records of each table."""
-        return self.encoder.to_rows(self.encoder.to_tables(table))
+        return self.encoder.to_rows(self.encoder.to_tables(plain_tables(self.schema, table)))
 
     def _shares(self) -> dict[str, float]:
         """Return the share of the privacy budget of each table with records."""
@@ -258,7 +261,9 @@ class LinkedMethod(Method):
             if keys.parent is not None
         ]
         protected = f"protects one row of {self.schema.root} with its records in the other tables; used are at most {', '.join(bounds)}"
-        return [protected, *weight_notes(self.schema.design)]
+        dropped = [name for name, keys in self.schema.keys.items() if keys.orphans == DROP]
+        note = f"rows of {', '.join(dropped)} without a row of their parent are left out"
+        return [protected, *([note] if dropped else []), *weight_notes(self.schema.design)]
 
     def free_steps(self) -> dict[str, int]:
         """Return the number of steps of each table's fit."""
@@ -515,7 +520,7 @@ class LinkedMargNet(Synthesizer):
             boxes = boxes_of(generator.root, model.encoder.encoders[root], condition)
             within = condition.within
         codes = generator.sample(n, for_codes, boxes=boxes)
-        tables = model.encoder.from_tables(codes, for_cells, within)
+        tables = split_keys(schema, model.encoder.from_tables(codes, for_cells, within))
         if weights is not None:
             add_weights(tables[root], model, schema, n)
         for name, table in tables.items():
@@ -582,7 +587,7 @@ class LinkedMargNet(Synthesizer):
     def schema_(self) -> LinkedSchema:  # type: ignore[override]
         """The linked schema of the fitted model."""
         self._check_fitted()
-        return self._check_linked(self.model_.encoder.schema)
+        return self._check_linked(self.model_.encoder.source)
 
     @property
     def feature_names_in_(self) -> np.ndarray:
