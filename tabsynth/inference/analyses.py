@@ -274,7 +274,7 @@ def _logistic(
 def infer(
     analysis: Analysis,
     model: Model,
-    columns: Sequence[str] | None = None,
+    columns: Columns,
     *,
     confidence: float = 0.95,
 ) -> pd.DataFrame:
@@ -287,11 +287,10 @@ def infer(
     Parameters
     ----------
     analysis : callable
-        From a DataFrame with the schema's columns to a number, a sequence of numbers, or a Series or mapping of them.
+        From a DataFrame with these columns to a number, a sequence of numbers, or a Series or mapping of them.
     model : MargNet or Reference
-    columns : sequence of str, optional
-        The columns that the analysis uses; it then gets no others. Default: those without which it fails or gives another
-        result.
+    columns : str or sequence of str
+        The columns that the analysis uses; it gets no others.
     confidence
         As of :func:`mean`.
 
@@ -307,15 +306,11 @@ def infer(
         2,000 cells.
     """
     reference = _reference(model)
-    names, values = _call_analysis(analysis, reference.synthetic)
-    if columns is None:
-        columns = _trace_columns(analysis, reference.synthetic, values)
-    else:
-        columns = _list_columns(columns)
-        reference.positions(columns)
-        _call_analysis(analysis, reference.synthetic[columns], values)
+    columns = _list_columns(columns)
     if not columns:
-        raise InputError("The analysis uses no column of the table; it has no sampling error.")
+        raise InputError("Expected columns that the analysis uses, got none; name one or more.")
+    reference.positions(columns)
+    names, values = _call_analysis(analysis, reference.synthetic[columns])
     rows, sample = reference.distinct(columns, by_value=False), None
     if len(rows.index) > MOST_CALLS:
         cells = sum(len(a.counts) for a in reference.aggregates(reference.positions(columns)))
@@ -386,20 +381,6 @@ def _numbers_of(result: object) -> tuple[Sequence[Hashable], np.ndarray]:
             f"The analysis must return finite numbers, got {quote(str(result), 60)}; return a number, or several."
         )
     return (range(len(values)) if names is None else names), values
-
-
-def _trace_columns(analysis: Analysis, table: pd.DataFrame, values: np.ndarray) -> list[str]:
-    """Return the columns without which an analysis fails, or gives another result."""
-    used = []
-    for name in table.columns:
-        try:
-            without = _numbers_of(analysis(table.drop(columns=name)))[1]
-        except Exception:  # whatever it is, the column is needed
-            used.append(name)
-            continue
-        if len(without) != len(values) or not np.allclose(without, values):
-            used.append(name)
-    return used
 
 
 def _rows_of(model: Model, columns: Sequence[str], by: Columns = None) -> tuple[Reference, Rows]:

@@ -7,17 +7,17 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from tabsynth._validate import in_range, one_of
+from tabsynth._validate import in_range
 from tabsynth.errors import InputError
 
 Implicates: TypeAlias = Iterable[float | Iterable[float] | pd.Series]
-RULES = ("imputed", "synthetic", "partial")
 
 
-def pool(
-    estimates: Implicates, variances: Implicates, *, rule: str = "imputed", confidence: float = 0.95
-) -> pd.DataFrame:
-    """Combine estimates from several implicates.
+def pool(estimates: Implicates, variances: Implicates, *, confidence: float = 0.95) -> pd.DataFrame:
+    """Combine estimates from several implicates by Rubin's rules for missing data (Rubin 1987).
+
+    With the mean variance u and the variance b of the estimates, the total variance is u + (1 + 1/m) b. The rules are for tables
+    that each stand for the private table, such as those of ``sample(implicates=m)``, and not for those of other synthesizers.
 
     Parameters
     ----------
@@ -25,14 +25,6 @@ def pool(
         The estimates of each implicate: numbers, or sequences or Series of k numbers.
     variances : sequence of length m
         The squared standard errors of the same, as the usual software states them.
-    rule : {"imputed", "synthetic", "partial"}
-        With the mean variance u and the variance b of the estimates, the total variance is:
-
-        - ``imputed``: u + (1 + 1/m) b, for tables that each stand for the private table, such as those of
-          ``sample(implicates=m)`` (Rubin 1987);
-        - ``synthetic``: (1 + 1/m) b - u, for tables of rows drawn independently from posterior draws of the population, such
-          as those of NAPSU-MQ (Raghunathan, Reiter and Rubin 2003); u where that is negative (Reiter 2002);
-        - ``partial``: u + b/m, for tables of which some columns are synthetic (Reiter 2003).
     confidence : float
         Of the intervals, between 0 and 1.
 
@@ -47,7 +39,6 @@ def pool(
     InputError
         For fewer than two implicates, and for estimates or variances that are no finite numbers.
     """
-    one_of("rule", rule, RULES)
     in_range("confidence", confidence, 0, 1, low_open=True, high_open=True)
     q, names = _stack(estimates, "estimates")
     u_all, _ = _stack(variances, "variances")
@@ -61,16 +52,11 @@ def pool(
             "Expected variances of 0 or more, got a negative one; square standard errors."
         )
     u, b = u_all.mean(axis=0), q.var(axis=0, ddof=1)
-    between_tables = b / m if rule == "partial" else (1 + 1 / m) * b
-    sign = -1 if rule == "synthetic" else 1
-    total = between_tables + sign * u
-    negative = total <= 0
+    between_tables = (1 + 1 / m) * b
     with np.errstate(divide="ignore", invalid="ignore"):
-        df = (m - 1) * (1 + sign * u / between_tables) ** 2
-    if rule == "synthetic":
-        total = np.where(negative, u, total)
-    df = np.where(np.isfinite(df) & ~negative, df, np.inf)
-    error = np.sqrt(total)
+        df = (m - 1) * (1 + u / between_tables) ** 2
+    df = np.where(np.isfinite(df), df, np.inf)
+    error = np.sqrt(between_tables + u)
     width, middle = student.ppf((1 + confidence) / 2, df) * error, q.mean(axis=0)
     return pd.DataFrame(
         {"estimate": middle, "standard_error": error, "low": middle - width, "high": middle + width, "df": df},

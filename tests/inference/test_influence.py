@@ -106,7 +106,7 @@ def test_quantiles(exact):
 def test_any_function_has_the_intervals_of_the_same_analysis(noisy):
     reference = Reference(noisy, random_state=3)
     given = mean(reference, "age", by="sex")
-    found = infer(lambda table: table.groupby("sex")["age"].mean(), reference)
+    found = infer(lambda table: table.groupby("sex")["age"].mean(), reference, ["sex", "age"])
     assert np.allclose(found["estimate"], given["estimate"], rtol=1e-3)
     assert np.allclose(found["standard_error"], given["standard_error"], rtol=0.02)
     declared = infer(lambda t: {"x": (t["sex"] == "f").mean()}, reference, columns=["sex"])
@@ -132,9 +132,11 @@ def test_what_no_count_shows_is_not_supported(noisy):
     out = crosstab(reference, ["sex", "region", "pay"])
     assert (out["note"] == NOT_SUPPORTED).mean() > 0.9
     assert out.loc[out["note"] == NOT_SUPPORTED, ["estimate", "low"]].isna().all(axis=None)
-    difference = infer(
-        lambda t: t[t["region"] == "a"].groupby("sex")["pay"].mean(), reference
-    )  # a three-way statistic
+    difference = infer(  # a three-way statistic
+        lambda t: t[t["region"] == "a"].groupby("sex")["pay"].mean(),
+        reference,
+        ["sex", "region", "pay"],
+    )
     assert (difference["note"] == NOT_SUPPORTED).all()
     without = [m for m in measured.counts if m.columns != (0, 2)]
     without = [m for m in without if not {0, 2} <= set(m.columns)]
@@ -257,12 +259,12 @@ def test_older_files_have_no_counts(noisy):
         (lambda r: crosstab(r, []), "Expected columns of a table"),
         (lambda r: quantile(r, "age", 1.5), "q"),
         (lambda r: quantile(r, "age", confidence="x"), "confidence to be a number"),
-        (lambda r: infer(lambda t: "text", r), "must return finite numbers"),
-        (lambda r: infer(lambda t: float("nan"), r), "must return finite numbers"),
-        (lambda r: infer(lambda t: None, r), "must return finite numbers"),
-        (lambda r: infer(lambda t: t["nothing"].mean(), r), "failed on a synthetic table: KeyError"),
+        (lambda r: infer(lambda t: "text", r, "sex"), "must return finite numbers"),
+        (lambda r: infer(lambda t: float("nan"), r, "sex"), "must return finite numbers"),
+        (lambda r: infer(lambda t: None, r, "sex"), "must return finite numbers"),
+        (lambda r: infer(lambda t: t["nothing"].mean(), r, "sex"), "failed on a synthetic table: KeyError"),
         (lambda r: infer(lambda t: list(range(len(t) - r.rows + 1)) or [0], r, ["sex"]), "numbers, and"),
-        (lambda r: infer(lambda t: 1.0, r), "uses no column"),
+        (lambda r: infer(lambda t: 1.0, r, []), "got none; name one"),
         (lambda r: infer(lambda t: 1.0, r, columns=["x"]), "column 'x'"),
     ],
 )  # fmt: skip
