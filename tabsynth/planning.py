@@ -168,32 +168,23 @@ class AdvantagePlan:
     delta : float
     epsilon : float
         For whatever is (ε, δ)-differentially private.
-    by_method : dict from str to float
-        For fits of a method, by the privacy curve of its mechanisms: larger, and the certificate states the same advantage.
+    margnet : float
+        For fits of ``margnet``, by the privacy curve of its mechanisms, which is that of one Gaussian mechanism whatever the schema
+        is: larger, and the certificate states the same advantage.
     """
 
     max_advantage: float
     rows: int
     delta: float
     epsilon: float
-    by_method: dict[str, float]
+    margnet: float
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping."""
         return asdict(self)
 
 
-CLOSE, MOST_PLANS = 0.02, 12  # of the search for the ε of a method: accuracy, and plans at most
-
-
-def plan_advantage(
-    max_advantage: float,
-    rows: int,
-    delta: float = 1e-5,
-    *,
-    method: str | None = None,
-    **parameters: Any,
-) -> AdvantagePlan:
+def plan_advantage(max_advantage: float, rows: int, delta: float = 1e-5) -> AdvantagePlan:
     """Return the ε to ask for, so that no attacker has more than ``max_advantage``; no table is read.
 
     Parameters
@@ -203,62 +194,21 @@ def plan_advantage(
     rows : int
         Of the table, as the caller declares it.
     delta : float
-    method : str, optional
-        By default only ``"margnet"``, whose curve is that of one Gaussian mechanism whatever the schema is. Another method is
-        planned with its defaults.
-    **parameters
-        As of :func:`plan`.
 
     Raises
     ------
     InputError
-        For a bound that δ alone exceeds, and as :func:`plan`.
+        For a bound that δ alone exceeds.
     """
     check_budget(rows, 1.0, delta)
-    one_of("method", method or "margnet", tuple(methods.METHODS))
-    smallest_epsilon = epsilon_of_advantage(max_advantage, delta)
-    gaussian = epsilon_of_advantage(max_advantage, delta, gaussian=True)
-    by_method = {"margnet": max(smallest_epsilon, gaussian)}
-    if method is not None and not methods.METHODS[method].by_schema:
-        by_method = {
-            method: _search_epsilon(
-                max_advantage,
-                (smallest_epsilon, gaussian),
-                lambda epsilon: plan(method, rows, epsilon, delta, **parameters),
-            )
-        }
+    smallest = epsilon_of_advantage(max_advantage, delta)
     return AdvantagePlan(
         max_advantage=float(max_advantage),
         rows=rows,
         delta=delta,
-        epsilon=smallest_epsilon,
-        by_method=by_method,
+        epsilon=smallest,
+        margnet=max(smallest, epsilon_of_advantage(max_advantage, delta, gaussian=True)),
     )
-
-
-def _search_epsilon(
-    max_advantage: float, bracket: tuple[float, float], make: Callable[[float], Plan]
-) -> float:
-    """Return the largest ε, within :data:`CLOSE`, whose plan of a method keeps the advantage below ``max_advantage``.
-
-    ``bracket``: an ε that certainly does, and a first guess. The advantage is about proportional to ε where it is small.
-    """
-    (low, guess), high = bracket, math.inf
-    for _ in range(MOST_PLANS):
-        bounds = bounds_of(make(guess))
-        advantage = 1.0 if bounds is None else bounds.advantage
-        if advantage <= max_advantage:
-            low = max(low, guess)
-            if advantage >= max_advantage * (1 - CLOSE):
-                break
-        else:
-            high = min(high, guess)
-        if high <= low * (1 + CLOSE):
-            break
-        guess *= (1 - CLOSE / 2) * max_advantage / max(advantage, max_advantage / 4)
-        if not low < guess < high:
-            guess = 2 * low if math.isinf(high) else math.sqrt(low * high)
-    return low
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tabsynth._files import check_output, read_json_text, writing
-from tabsynth._validate import in_range, one_of, quote
+from tabsynth._validate import one_of, quote
 from tabsynth.cli.console import argument, flag, option
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.methods import METHODS
@@ -61,13 +61,6 @@ Expires = Annotated[
         formats=["%Y-%m-%d"],
         help="The last day on which the signature holds, such as 2027-12-31. Default: none.",
         rich_help_panel=SIGNATURE,
-    ),
-]
-Prior = Annotated[
-    float | None,
-    typer.Option(
-        help="The probability, between 0 and 1, that an attacker gives an event about one record before the release; what it"
-        " becomes at most is shown. Default: 0.01, 0.1 and 0.5."
     ),
 ]
 
@@ -275,7 +268,6 @@ class PlanRequest:
         "In place of --epsilon: show the largest ε at which no attacker's true positive rate exceeds the false"
         " positive rate by more than this, between 0 and 1."
     )
-    prior: Prior = None
     delta: float = option(DELTA, default=1e-5)
     method: str = option(f"The synthesizer: {', '.join(METHOD_NAMES)}.", default="margnet")
     schema: Path | None = option(
@@ -484,12 +476,6 @@ def check_decimal(options: dict[str, Any]) -> dict[str, Any]:
     if "decimal" in options:
         one_of("--decimal", options["decimal"], DECIMAL_MARKS)
     return options
-
-
-def check_prior(prior: float | None) -> None:
-    """Refuse a prior that is no probability between 0 and 1."""
-    if prior is not None:
-        in_range("prior", prior, 0, 1, low_open=True, high_open=True)
 
 
 def null_texts(texts: Collection[str] | None) -> tuple[str, ...]:

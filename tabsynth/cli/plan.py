@@ -13,7 +13,6 @@ from tabsynth.cli.fit import arguments_of, check_method, seconds
 from tabsynth.cli.options import (
     PlanRequest,
     Settings,
-    check_prior,
     load_schema,
     refuse,
     typed_options,
@@ -35,24 +34,22 @@ def plan(request: PlanRequest, settings: Settings) -> None:
     With --columns, show how many columns a fit without a schema keeps; with --table, the error of the cells of a table.
     With --max-advantage in place of --epsilon, show the ε that keeps the advantage of every attacker below a bound.
     """
-    facts = load_schema(request.schema)
     parameters, typed = settings.read(), {**asdict(settings), "time_budget": request.time_budget}
     if request.max_advantage is not None:
-        refused: dict[str, Any] = {"epsilon": request.epsilon, "prior": request.prior}
-        refused |= {"columns": request.columns}
-        refused |= {"table": request.table, **typed}
-        return print_advantage(request, facts, refused)
-    check_prior(request.prior)
+        refused: dict[str, Any] = {"epsilon": request.epsilon, "columns": request.columns}
+        refused |= {"schema": request.schema, "table": request.table, **typed}
+        refused |= {"method": None if request.method == "margnet" else request.method}
+        return print_advantage(request, refused)
     if request.epsilon is None:
         raise InputError("A plan needs --epsilon, or --max-advantage; give it.")
     if request.columns is not None:
-        refused = {**typed, "prior": request.prior}
-        refused |= {"table": request.table, "schema": request.schema}
+        refused = {**typed, "table": request.table, "schema": request.schema}
         refuse(refused, "A plan of a draft (--columns)", ("rows", "epsilon", "delta", "json"))
         from tabsynth.planning import plan_draft
 
         planned = plan_draft(columns=request.columns, **_budget(request))
         return say(json.dumps(asdict(planned))) if request.as_json else print_draft(planned)
+    facts = load_schema(request.schema)
     if request.table:
         return print_tables(request, facts, typed)
     return print_plan(request, facts, parameters)
@@ -68,7 +65,7 @@ def print_plan(request: PlanRequest, schema: "Schema | None", settings: Mapping[
     """
     from tabsynth.planning import bounds_of, column_errors, plan, plan_facts, plan_labels
 
-    method, budget, prior = request.method, _budget(request), request.prior
+    method, budget = request.method, _budget(request)
     check_method(method)
     own = typed_options({"time_budget": seconds(request.time_budget, "--time-budget")})
     parameters = arguments_of(method, own, settings, complete=False)
@@ -80,13 +77,11 @@ def print_plan(request: PlanRequest, schema: "Schema | None", settings: Mapping[
             _print_labels(labels, fit_plan)
         else:
             _print_noise(fit_plan, errors, request.rows)
-        return _print_bounds_of(fit_plan, prior)
+        return _print_bounds_of(fit_plan)
     facts = {"method": method, **budget, "default": plan_facts(fit_plan)}
     facts |= {"errors": [asdict(error) for error in errors]} if labels is None else labels.to_dict()
     bounds = bounds_of(fit_plan)
     attacker = {} if bounds is None else {"attacker": bounds.to_dict()}
-    if bounds is not None and prior is not None:
-        attacker["attacker"] |= {"prior": prior, "posterior": bounds.posterior(prior)}
     return say(json.dumps({**facts, **attacker}))
 
 
@@ -95,19 +90,16 @@ def _budget(request: PlanRequest) -> dict[str, Any]:
     return {"rows": request.rows, "epsilon": request.epsilon, "delta": request.delta}
 
 
-def _print_bounds_of(plan: "Plan", prior: float | None) -> None:
+def _print_bounds_of(plan: "Plan") -> None:
     """Print in words what the ε of a plan means for an attacker."""
     from tabsynth.planning import bounds_of
-    from tabsynth.privacy.accounting.attackers import PRIORS
 
     bounds = bounds_of(plan)
-    for line in [] if bounds is None else bounds.lines(priors=PRIORS if prior is None else [prior]):
+    for line in [] if bounds is None else bounds.lines():
         say(line)
 
 
-def print_advantage(
-    request: PlanRequest, schema: "Schema | None", refused: Mapping[str, Any]
-) -> None:
+def print_advantage(request: PlanRequest, refused: Mapping[str, Any]) -> None:
     """Print the ε that keeps the advantage of every attacker below a bound.
 
     Raises
@@ -115,18 +107,15 @@ def print_advantage(
     InputError
         If an option of ``refused`` was typed, and as :func:`tabsynth.planning.plan_advantage`.
     """
-    bound, rows, delta = float(request.max_advantage or 0), request.rows, request.delta
-    check_method(request.method)
     from tabsynth.planning import plan_advantage
 
-    refuse(refused, "A plan of --max-advantage", ("rows", "delta", "method", "schema"))
-    planned = plan_advantage(
-        bound, rows, delta, method=request.method, **typed_options({"schema": schema})
-    )
+    bound, rows, delta = float(request.max_advantage or 0), request.rows, request.delta
+    refuse(refused, "A plan of --max-advantage", ("rows", "delta"))
+    planned = plan_advantage(bound, rows, delta)
     if request.as_json:
         return say(json.dumps(planned.to_dict()))
-    for name, epsilon in planned.by_method.items():
-        say(f"{name}: ε = {_rounded_down(epsilon)}, by the privacy curve of its mechanisms")
+    margnet = _rounded_down(planned.margnet)
+    say(f"margnet: ε = {margnet}, by the privacy curve of its mechanisms")
     say(f"any method: ε = {_rounded_down(planned.epsilon)}, from ε and δ alone")
     say(
         f"At δ = {delta:g}, these keep the true positive rate of every attacker at most {bound:g} above the false positive rate."

@@ -13,7 +13,7 @@ from tabsynth._files import read_json
 from tabsynth._validate import quote
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import argument, cli_command, fail, option, say, warn
-from tabsynth.cli.options import PASSPHRASE, Expires, Prior, check_prior, private_key
+from tabsynth.cli.options import PASSPHRASE, Expires, private_key
 from tabsynth.errors import FileFormatError, InputError
 
 if TYPE_CHECKING:
@@ -122,7 +122,6 @@ def verify_command(
     key: Path | None = option(
         "The public key of a signer whom you trust. Without it no certificate is authenticated."
     ),
-    prior: Prior = None,
     as_json: bool = option("Print the result as JSON.", "--json", default=False),
 ) -> None:
     """Verify a table's privacy certificate: hashes, epsilon by two accountants, audits and signature.
@@ -139,33 +138,32 @@ def verify_command(
 
     5: not private: consistent, without a privacy claim (seeded, or epsilon is infinite).
     """
-    check_prior(prior)
     if not table.is_dir():
-        code = _verify_table(table, key, prior, as_json)
+        code = _verify_table(table, key, as_json)
     else:
         from tabsynth.dossier.checking import is_dossier
 
         verify_folder = _verify_dossier if is_dossier(table) else _verify_linked
-        code = verify_folder(table, key, prior, as_json)
+        code = verify_folder(table, key, as_json)
     if code:
         raise typer.Exit(code)
 
 
-def _verify_table(table: Path, key: Path | None, prior: float | None, as_json: bool) -> int:
+def _verify_table(table: Path, key: Path | None, as_json: bool) -> int:
     """Verify a table, print what was found, and return the exit code; a table that is refused ends the command in one line."""
     from tabsynth.privacy.certificate.verification import verify
 
     verification = verify(table, key)
     if as_json:
-        say(json.dumps(_facts_of(verification, prior)))
+        say(json.dumps(_facts_of(verification)))
     else:
-        _print_result(verification, prior, table)
+        _print_result(verification, table)
     if not verification.consistent:
         fail(f"{table} does not agree with its certificate: {'; '.join(verification.problems)}.")
     return EXIT[verification.state.value]
 
 
-def _verify_dossier(folder: Path, key: Path | None, prior: float | None, as_json: bool) -> int:
+def _verify_dossier(folder: Path, key: Path | None, as_json: bool) -> int:
     """Verify a dossier, print what was found, and return the exit code.
 
     A dossier that is refused ends the command in one line.
@@ -175,9 +173,7 @@ def _verify_dossier(folder: Path, key: Path | None, prior: float | None, as_json
 
     dossier = verify_dossier(folder, key)
     if as_json:
-        tables = {
-            name: _facts_of(verification, prior) for name, verification in dossier.tables.items()
-        }
+        tables = {name: _facts_of(verification) for name, verification in dossier.tables.items()}
         say(json.dumps({**facts(dossier), "tables": tables}))
     else:
         material, alike = (
@@ -186,10 +182,10 @@ def _verify_dossier(folder: Path, key: Path | None, prior: float | None, as_json
         )  # then all tables state the same claim
         several = material is not None and material.report is not None
         if material is not None and several:
-            _print_total(material, prior)
+            _print_total(material)
         for name, verification in [*dossier.tables.items()][: 1 if alike else None]:
             say(f"{folder / name}{', without the published figures' if several else ''}:")
-            _print_result(verification, prior)
+            _print_result(verification)
         if alike and len(dossier.tables) > 1:
             say(f"The same claim and checks: {', '.join([*dossier.tables][1:])}")
         say(f"Signature of all files: {dossier.signature}")
@@ -215,21 +211,18 @@ def _verify_dossier(folder: Path, key: Path | None, prior: float | None, as_json
     return EXIT[dossier.state.value]
 
 
-def _print_total(material: "Material", prior: float | None) -> None:
+def _print_total(material: "Material") -> None:
     """Print what everything in a dossier costs together, and what that means for an attacker."""
-    from tabsynth.privacy.accounting.attackers import PRIORS
     from tabsynth.privacy.certificate.certificate import neighbour_in, rounded_up
 
     epsilon, delta = material.total
     say("Everything in the dossier together:")
     say(f"Claimed: ε = {rounded_up(epsilon)}, δ = {delta:g} ({material.total_basis})")
-    for line in material.bounds.lines(
-        neighbour_in(material.public), PRIORS if prior is None else [prior]
-    ):
+    for line in material.bounds.lines(neighbour_in(material.public)):
         say(line)
 
 
-def _verify_linked(folder: Path, key: Path | None, prior: float | None, as_json: bool) -> int:
+def _verify_linked(folder: Path, key: Path | None, as_json: bool) -> int:
     """Verify every table of a folder of linked tables, and return the exit code of the worst."""
     from tabsynth.privacy.certificate.certificate import beside
     from tabsynth.privacy.certificate.verification import verify
@@ -241,10 +234,10 @@ def _verify_linked(folder: Path, key: Path | None, prior: float | None, as_json:
     results = {}
     for table in (file.with_name(file.name.removesuffix(ending)) for file in files):
         verification = verify(table, key)
-        results[table.name] = _facts_of(verification, prior)
+        results[table.name] = _facts_of(verification)
         if not as_json:
             say(f"{table}:")
-            _print_result(verification, prior, table)
+            _print_result(verification, table)
     if as_json:
         say(json.dumps(results))
     states = [facts["state"] for facts in results.values()]
@@ -255,12 +248,9 @@ def _verify_linked(folder: Path, key: Path | None, prior: float | None, as_json:
     return max(EXIT[state] for state in states)
 
 
-def _facts_of(verification: "Verification", prior: float | None) -> dict[str, Any]:
-    """Return the result for one table, JSON-ready; of a ``prior`` also what it becomes at most."""
+def _facts_of(verification: "Verification") -> dict[str, Any]:
+    """Return the result for one table, JSON-ready."""
     bounds = verification.bounds
-    attacker = None if bounds is None else bounds.to_dict()
-    if attacker is not None and bounds is not None and prior is not None:
-        attacker |= {"prior": prior, "posterior": bounds.posterior(prior)}
     return {
         "state": verification.state.value,
         "consistent": verification.consistent,
@@ -270,19 +260,16 @@ def _facts_of(verification: "Verification", prior: float | None) -> dict[str, An
         "problems": verification.problems,
         "notes": verification.notes,
         "accountants": {x.name: str(x.epsilon) for x in verification.accountants},
-        "attacker": attacker,
+        "attacker": None if bounds is None else bounds.to_dict(),
         "signature": verification.signature,
     }
 
 
-def _print_result(
-    verification: "Verification", prior: float | None, table: Path | None = None
-) -> None:
+def _print_result(verification: "Verification", table: Path | None = None) -> None:
     """Print the claim, both accountants, what they mean for an attacker, signature, notes and problems.
 
     For a consistent ``table``, print its state in words as well.
     """
-    from tabsynth.privacy.accounting.attackers import PRIORS
     from tabsynth.privacy.certificate.certificate import (
         condition,
         design_of,
@@ -299,8 +286,7 @@ def _print_result(
     for number, result in enumerate(verification.accountants, 1):
         say(f"Accountant {number}: {result}")
     if verification.bounds is not None:
-        priors = PRIORS if prior is None else [prior]
-        for line in verification.bounds.lines(neighbour_in(data.get("public")), priors):
+        for line in verification.bounds.lines(neighbour_in(data.get("public"))):
             say(line)
     say(f"Signature: {verification.signature}")
     if data.get("expires") is not None:

@@ -204,10 +204,10 @@ def test_numbers_are_never_rounded_down():
 def test_lines_state_both_bounds():
     spends = [(Gaussian(noise_multiplier=4.0), 1)]
     bounds = attack_bounds(spends, gaussian_epsilon(0.25, DELTA), DELTA)
-    first, second = bounds.lines("one record", [0.2])
+    first, second = bounds.lines("one record")
     assert "at most 0.0995. " in first and "one record" in first
     assert "in at most 55% of cases; guessing is right in 50%" in first  # (1 + 0.0995)/2 = 54.97%
-    assert f"from 20% to {percent(bounds.posterior(0.2))}, except with probability 0.0001" in second
+    assert f"from 50% to {percent(bounds.posterior(0.5))}, except with probability 0.0001" in second
 
 
 @pytest.mark.parametrize(
@@ -298,21 +298,13 @@ def test_a_fit_of_the_planned_epsilon_keeps_the_advantage():
     from command_lines import make_schema
 
     planned = plan_advantage(0.05, 20_000)
-    assert planned.by_method["margnet"] > planned.epsilon > 0.09
-    own = plan("margnet", 20_000, planned.by_method["margnet"], schema=make_schema())
+    assert planned.margnet > planned.epsilon > 0.09
+    own = plan("margnet", 20_000, planned.margnet, schema=make_schema())
     assert 0.045 < bounds_of(own).advantage <= 0.05
     with pytest.raises(InputError, match="lower delta"):
         plan_advantage(1e-5, 20_000)
     with pytest.raises(InputError, match="max_advantage"):
         plan_advantage(1.5, 20_000)
-
-
-@pytest.mark.slow
-def test_of_a_gan_it_is_searched():
-    planned = plan_advantage(0.1, 5_000, method="dp-gan")
-    epsilon = planned.by_method["dp-gan"]
-    assert 0.097 < bounds_of(plan("dp-gan", 5_000, epsilon)).advantage <= 0.1
-    assert epsilon > 3 * planned.epsilon
 
 
 def test_odds_of_the_worse_direction():

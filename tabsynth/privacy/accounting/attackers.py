@@ -98,10 +98,10 @@ class AttackBounds:
         """Return a JSON-ready mapping, as a certificate states it."""
         return asdict(self)
 
-    def lines(self, what: str = "one record", priors: Sequence[float] = PRIORS) -> list[str]:
+    def lines(self, what: str = "one record") -> list[str]:
         """Return the bounds in words; ``what`` is protected."""
         beliefs = ", ".join(
-            f"from {percent(prior)} to {percent(self.posterior(prior))}" for prior in priors
+            f"from {percent(prior)} to {percent(self.posterior(prior))}" for prior in PRIORS
         )
         return [
             f"Attacker's advantage: at most {rounded_up(self.advantage)}. Of two equally likely tables, with and without {what},"
