@@ -26,7 +26,6 @@ COMMANDS = {
     "fit of a GAN": (*FIT, "--schema", "schema.json", "--method", "dp-wgan"),
     "plan": PLAN,
     "plan of PATE": (*PLAN, "--method", "pate-gan"),
-    "refine": ("refine", "model.tabsynth", "-o", "other.tabsynth"),
     "sample": ("sample", "model.tabsynth", "-o", "other.csv"),
     "evaluate": (*EVALUATE, "--schema", "schema.json"),
     "evaluate privately": (*EVALUATE, "--schema", "schema.json", *EPSILON),

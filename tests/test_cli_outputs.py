@@ -111,8 +111,8 @@ def test_every_command_that_writes_to_a_path_has_the_option():
     assert writing - {"release"} == {
         name for name, names in options.items() if "--overwrite" in names
     }
-    # A dossier is a new folder, and a refined model may take the place of the one that was read: test_cli_refine.py.
-    assert writing - {"release", "refine"} == {name.partition(" --")[0] for name in OUTPUTS}
+    # A dossier is a new folder.
+    assert writing - {"release"} == {name.partition(" --")[0] for name in OUTPUTS}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """``tabsynth fit``: read the settings of a method, print the planned privacy cost, read the table, fit, and print the privacy cost."""
 
 import re
-import shlex
 import time
 import warnings
 from collections.abc import Callable, Collection, Mapping
@@ -236,11 +235,6 @@ def seconds(text: str | None, option: str) -> float | None:
     return value
 
 
-def refine_command(model: Path) -> str:
-    """Return the command that goes on with the fit of a model file."""
-    return f"tabsynth refine {shlex.quote(str(model))} --overwrite"
-
-
 def fit_and_print(
     synthesizer: "Synthesizer",
     read: Callable[[], Any],
@@ -288,7 +282,7 @@ def fit_and_print(
     certificate = synthesizer.certificate()
     if synthesizer.population_ is not None:
         say(f"Population: {population_text(synthesizer)}.")
-    if stopped := synthesizer.model_.stopped_text(refine_command(out)):
+    if stopped := synthesizer.model_.stopped_text():
         say(as_typed(stopped))
     say(certificate["statement"])
     if ledger is not None:

@@ -1,7 +1,6 @@
 """The base class of the public estimators: fit a DataFrame under a budget, sample DataFrames, save, load; and all estimators."""
 
 import math
-import time
 import warnings
 from collections.abc import Iterator, Mapping
 from copy import copy
@@ -15,10 +14,9 @@ from torch import Tensor
 
 from tabsynth import methods
 from tabsynth._files import check_output
-from tabsynth._progress import progress_bar
 from tabsynth._shown import Shown, wrapped
 from tabsynth._typing import JsonObject
-from tabsynth._validate import integer, one_of, positive, quote
+from tabsynth._validate import integer, one_of, quote
 from tabsynth.design import Design
 from tabsynth.errors import ConvergenceWarning, FileFormatError, TabsynthError
 from tabsynth.privacy.certificate.certificate import beside
@@ -40,7 +38,7 @@ from tabsynth.synthesizers.sampling import (
 from tabsynth.synthesizers.session import FitSession
 from tabsynth.tables.files import suffix, write_table
 from tabsynth.tables.formulas import HANDLINGS
-from tabsynth.training.loop import INTERRUPTED, TIME_LIMIT, Progress, TrainingMonitor
+from tabsynth.training.loop import TIME_LIMIT, Progress
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -218,46 +216,14 @@ class Synthesizer(Shown):
             self.model_ = session.fit(as_counter(table), progress=progress)
         if session.interrupted:
             raise KeyboardInterrupt
-        self._warn_if_stopped(self.model_.facts["training"]["stopped"])
+        self._warn_if_stopped()
         return self
 
-    def refine(self, *, time_limit: float | None = None, progress: Progress | None = None) -> Self:
-        """Go on with a fit of MargNet that a time limit or Ctrl-C ended, from the noisy counts that the model holds.
-
-        It costs no privacy: no private row is read, and the certificate claims what it did. The model comes no further from the
-        noisy counts.
-
-        Parameters
-        ----------
-        time_limit : float, optional
-            Seconds. Default: no limit.
-        progress : callable, optional
-            ``progress(stage, done, total)``.
-
-        Raises
-        ------
-        InputError
-            For a model whose fit is done, or that holds no noisy counts: of another method, with survey weights, a unit or a
-            public table.
-        KeyboardInterrupt
-            After Ctrl-C; the synthesizer then holds the model as far as it came.
-        """
-        self._check_fitted()
-        started = time.monotonic()
-        deadline = None if time_limit is None else started + positive("time_limit", time_limit)
-        with progress_bar(self.verbose, progress) as shown:
-            monitor = TrainingMonitor(progress=shown, deadline=deadline)
-            self.model_ = self.model_.refine(monitor, self.random_state)
-        if monitor.stopped == INTERRUPTED:
-            raise KeyboardInterrupt
-        self._warn_if_stopped(monitor.stopped)
-        return self
-
-    def _warn_if_stopped(self, stopped: str | None) -> None:
+    def _warn_if_stopped(self) -> None:
         """Warn where a time limit ended a fit before its model came near what it is fitted to."""
-        distance = self.model_.distance
+        distance, stopped = self.model_.distance, self.model_.facts["training"]["stopped"]
         if stopped == TIME_LIMIT and (distance is None or distance > 1):
-            warnings.warn(self.model_.stopped_text("refine()"), ConvergenceWarning, stacklevel=3)
+            warnings.warn(self.model_.stopped_text(), ConvergenceWarning, stacklevel=3)
 
     # What a fit leaves.
 

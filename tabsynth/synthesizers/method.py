@@ -269,10 +269,6 @@ class FittedModel(Shown, Trained, Generic[Encoder]):
         """Return a sampler of codes of a part of a table that is too large to be drawn at once."""
         return self.sampler(None)[0]
 
-    def lacks(self) -> str:
-        """Return what the model does not hold of that from which a fit goes on, in a clause; empty if nothing."""
-        return f"method {self.method} keeps no noisy counts"
-
     @property
     def distance(self) -> float | None:
         """The distance of the counts of the model from the noisy counts; None where it has none."""
@@ -283,21 +279,19 @@ class FittedModel(Shown, Trained, Generic[Encoder]):
         """Return a sentence on how near the model is to the noisy counts; empty where it has no such distance."""
         if self.distance is None:
             return ""
-        aim = "; a fit that is done comes to about 1" if self.distance > 1 else ""
+        aim = (
+            "; a fit that is done comes to about 1, and a checkpoint lets it go on at no further privacy cost"
+            if self.distance > 1
+            else ""
+        )
         return f"The distance of the model from the noisy counts is {self.distance:.2f} times their noise{aim}."
 
-    def stopped_text(self, command: str) -> str:
-        """Return why the fit ended early, how near it came and which command goes on with it, in sentences; empty if it is done."""
-        training = self.facts["training"]
-        if training["stopped"] is None or training.get("refined"):
+    def stopped_text(self) -> str:
+        """Return why the fit ended early and how near it came, in sentences; empty if it is done."""
+        stopped = self.facts["training"]["stopped"]
+        if stopped is None:
             return ""
-        refine = "" if self.lacks() else f"To go on at no privacy cost: {command}."
-        said = (f"Stopped early: {training['stopped']}.", self.convergence(), refine)
-        return " ".join(filter(None, said))
-
-    def refine(self, monitor: TrainingMonitor, random_state: int | None) -> Self:
-        """Return a model whose fit went on from the noisy counts of this one."""
-        raise InputError(f"The fit cannot go on, as {self.lacks()}; fit again with more time.")
+        return f"Stopped early: {stopped}. {self.convergence()}".rstrip()
 
     def implicates(self, count: int, random_state: int | None) -> Iterator[Self]:
         """Yield models that differ as much as the noise of this one leaves open."""

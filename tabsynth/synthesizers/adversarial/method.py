@@ -238,9 +238,9 @@ class FirstCounts(NamedTuple):
 class NetworksModel(FittedModel[TableEncoder]):
     """A fitted generator network."""
 
-    def stopped_text(self, command: str) -> str:
+    def stopped_text(self) -> str:
         """Return why the fit ended early, and how many of the steps that the noise was planned for it took."""
-        text, plan = super().stopped_text(command), self.facts.get("plan", {})
+        text, plan = super().stopped_text(), self.facts.get("plan", {})
         purpose, steps = CRITIC, "steps of the critic"
         if not (planned := count_uses(plan.get("fit", ()), purpose)):
             purpose, steps = VOTES, "votes"

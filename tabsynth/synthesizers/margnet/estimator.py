@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from tabsynth._random import Randomness
-from tabsynth._threads import limit_threads
 from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
 from tabsynth.encoding.table import Layout, TableEncoder
@@ -235,7 +234,7 @@ class MargNetModel(FittedModel[TableEncoder]):
         return partial(generator.sample, boxes=boxes, rounded=False)
 
     def lacks(self) -> str:
-        """Return what the model does not hold of that from which a fit goes on, in a clause; empty if nothing."""
+        """Return what the model does not hold of that from which implicates follow, in a clause; empty if nothing."""
         if self.measured is None:
             return (
                 "this model holds no noisy counts: it has survey weights or a unit, its file is of an earlier version, or there are"
@@ -244,50 +243,6 @@ class MargNetModel(FittedModel[TableEncoder]):
         if self.generator.shares is not None:
             return "this model is of a public table, which its file does not hold"
         return ""
-
-    @limit_threads()
-    def refine(self, monitor: TrainingMonitor, random_state: int | None) -> Self:
-        """Return a model whose mixture is fitted further to the noisy counts, or this one's mixture where that is nearer to them."""
-        training = self.facts["training"]
-        stopped = training.get("stopped")
-        if stopped is None or training.get("refined"):
-            raise InputError("The fit of this model is done; there is nothing to refine.")
-        if self.lacks():
-            return super().refine(monitor, random_state)
-        # A stream of its own, as of implicates: that of a fit with this seed made the noise.
-        seed = None if random_state is None else (random_state + 1) * 2**66
-        p, taken = self.generator.probabilities, int(training.get("steps", 0))
-        fit = MargNetFit(
-            self.encoder.layout,
-            settings_from(self.config),
-            replace(self.measured, tables=self.tables),
-            Randomness(seed).torch(),
-            p.device,
-            self.encoder.zeros,
-            start=p.cpu().double().numpy(),
-            taken=taken,
-        )
-        before = fit.loss(p)[0]
-        fit.fit(monitor)
-        after, done = fit.error(), monitor.stopped is None
-        nearer = after <= (max(before, 1.0) if done else before)
-        training = {
-            **training,
-            # What a person interrupted claims its whole plan, however its fit went on.
-            "stopped": None if done and stopped == TIME_LIMIT else stopped,
-            **({"refined": True} if done else {}),
-            "distance": math.sqrt(after if nearer else before),
-            "steps": taken + len(fit.errors),
-            "curves": fit.curves if nearer else training["curves"],
-        }
-        generator = fit.mixture() if nearer else self.generator
-        if self.encoder.zeros:
-            warn_of_impossible(generator, self.encoder)
-        return replace(
-            self,
-            generator=generator,
-            facts={**self.facts, "training": training},
-        )
 
     def implicates(self, count: int, random_state: int | None) -> Iterator[Self]:
         """Yield models whose mixtures are fitted again to the noisy counts with new noise."""

@@ -1,23 +1,19 @@
-"""Fits that a time limit ends: never below the tree model, and said so; they go on from the noisy counts at no cost (R7)."""
+"""Fits that a time limit ends: never below the tree model, and said so (R19)."""
 
-import json
 import math
 import warnings
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
-import linked_tables
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from fitted_tables import frame, small
 
-from tabsynth import InputError, LinkedMargNet, MargNet, Schema, load, verify
+from tabsynth import MargNet, Schema
 from tabsynth.encoding.table import TableEncoder
 from tabsynth.errors import ConvergenceWarning
-from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.noise.counts import Measured, by_value, count_rows
 from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet import estimation
@@ -151,155 +147,16 @@ def test_the_distance_is_that_of_the_counts() -> None:
 def test_python_says_that_a_time_limit_ended_a_fit() -> None:
     """With the distance and the way on, at the line of the caller; of a GAN that it was not done; nothing of a fit that was."""
     with pytest.warns(
-        ConvergenceWarning, match=r"is \d+\.\d\d times their noise.*: refine\(\)\."
+        ConvergenceWarning, match=r"is \d+\.\d\d times their noise.*a checkpoint lets it go on"
     ) as said:
         model = margnet(time_limit=NO_TIME).fit(table())
     assert issubclass(ConvergenceWarning, UserWarning) and said[0].filename == __file__
     assert f"{training(model)['distance']:.2f} times" in str(said[0].message)
-    with pytest.warns(ConvergenceWarning) as said:
-        model.refine(time_limit=NO_TIME)
-    assert said[0].filename == __file__
     with pytest.warns(ConvergenceWarning, match=r"^Stopped early: time limit\. 0 of 8 steps"):
         small(time_limit=NO_TIME).fit(frame())
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
-        model.refine()
         margnet().fit(table())
-
-
-def test_a_refined_model_is_as_good_as_one_without_a_limit(tmp_path: Path) -> None:
-    """Also from a file; what it claims is what it claimed, and its table verifies."""
-    whole = margnet(random_state=None).fit(table())
-    model = limited(random_state=None)
-    before = model.certificate()
-    assert before["training"]["stopped"] == "time limit"
-    assert before["training"]["distance"] > 1.2 > training(whole)["distance"]
-    model.save(tmp_path / "model")
-    for refined in (model, load(tmp_path / "model")):
-        assert refined.refine() is refined
-        after = refined.certificate()
-        assert after["training"]["stopped"] is None
-        assert after["training"]["distance"] == pytest.approx(training(whole)["distance"], abs=0.1)
-        unlike = {name for name in before if before[name] != after[name]} - {"created"}
-        assert unlike == {"training"}
-        refined.save(tmp_path / "refined", overwrite=True)
-        load(tmp_path / "refined").sample_to(tmp_path / "t.csv", 500, overwrite=True)
-        result = verify(tmp_path / "t.csv")
-        assert result.consistent and result.notes == ()
-        with pytest.raises(InputError, match="is done; there is nothing to refine"):
-            refined.refine()
-
-
-def test_refining_charges_no_project(tmp_path: Path) -> None:
-    ledger = tmp_path / "project.ledger"
-    ProjectLedger.create(ledger, epsilon=10.0)
-    with pytest.warns(ConvergenceWarning):
-        model = margnet(time_limit=NO_TIME, random_state=None).fit(table(), ledger=ledger)
-    charged, spends = ledger.read_bytes(), model.ledger_.to_list()
-    model.refine()
-    assert ledger.read_bytes() == charged and model.ledger_.to_list() == spends
-    assert model.certificate()["mechanisms"] and model.model_.ledger.to_list() == spends
-    model.sample_to(tmp_path / "t.csv", 100)
-    assert verify(tmp_path / "t.csv").consistent
-
-
-def test_a_short_refinement_never_makes_a_model_worse() -> None:
-    """Of a model near its counts, from which the first steps lead away; the mixture then stays as it is."""
-    model = limited()
-    with pytest.warns(ConvergenceWarning):
-        model.refine(time_limit=NO_TIME)
-    distances = [training(model)["distance"]]
-
-    def press(stage: str, done: int, total: int) -> None:
-        if done == 150:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        model.refine(progress=press)
-    distances.append(training(model)["distance"])
-    assert distances[1] < 0.8 * distances[0] and training(model)["stopped"] == "time limit"
-    kept = model.model_.generator.matrix()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.refine(time_limit=NO_TIME)
-    assert training(model)["distance"] <= distances[1] * (1 + 1e-6)
-    assert np.array_equal(model.model_.generator.matrix(), kept)
-
-
-def test_a_fit_that_a_person_ended_goes_on_and_claims_its_whole_plan(tmp_path: Path) -> None:
-    def press(stage: str, done: int, total: int) -> None:
-        raise KeyboardInterrupt
-
-    model = margnet(random_state=None)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(table(), progress=press)
-    before = model.certificate()
-    assert before["training"]["stopped"] == "interrupted"
-    model.refine()
-    after = model.certificate()
-    assert after["training"]["stopped"] == "interrupted"
-    assert after["training"]["distance"] < 0.8 * before["training"]["distance"]
-    assert after["epsilon"] == before["epsilon"]
-    model.sample_to(tmp_path / "t.csv", 100)
-    result = verify(tmp_path / "t.csv")
-    assert result.consistent and "its fit was interrupted" in result.notes[0]
-    with pytest.raises(InputError, match="is done"):
-        model.refine()
-
-
-def test_declared_tables_and_structural_zeros_are_kept() -> None:
-    zeros = Schema(SCHEMA.columns, impossible=[{"a": [0], "b": [3]}])
-    tables = [("a", "c")]
-    with pytest.warns(ConvergenceWarning):
-        model = MargNet(
-            zeros, epsilon=4.0, config=CONFIG, random_state=0, tables=tables, time_limit=NO_TIME
-        ).fit(table()[lambda t: ~((t.a == 0) & (t.b == 3))])
-    before = model.fitted_tables()[0]["count"].to_numpy()
-    model.refine()
-    synthetic = model.sample(2000)
-    assert not (synthetic.a.eq(0) & synthetic.b.eq(3)).any()
-    counts = model.fitted_tables()[0]["count"].to_numpy()
-    assert np.abs(counts - before).sum() < 0.2 * before.sum()
-    by_cell = (
-        synthetic.groupby(["a", "c"]).size().reindex(pd.MultiIndex.from_product([range(4)] * 2))
-    )
-    expected = counts * 2000 / counts.sum()
-    assert np.abs(by_cell.fillna(0).to_numpy() - expected).max() < 3
-
-
-def test_models_that_cannot_go_on_say_why(tmp_path: Path) -> None:
-    """One line each: another method, linked tables, survey weights or a unit, and a public table."""
-    weighted = table().assign(w=1.0, who=np.arange(ROWS).astype(str))
-    unit = {"unit": "who", "max_rows_per_unit": 1}
-    weight = {"weight": "w", "max_weight": 2.0}
-    fits = {
-        "dp-wgan keeps no noisy counts": lambda: small(time_limit=NO_TIME).fit(frame()),
-        "linked-margnet keeps no noisy counts": lambda: LinkedMargNet(
-            linked_tables.schema(), epsilon=4.0, config=linked_tables.TINY, time_limit=NO_TIME
-        ).fit(linked_tables.tables()),
-        "survey weights or a unit": lambda: MargNet(
-            Schema(SCHEMA.columns, **weight), epsilon=4.0, config=CONFIG, time_limit=NO_TIME
-        ).fit(weighted.drop(columns="who")),
-        "or a unit, its file": lambda: MargNet(
-            Schema(SCHEMA.columns, **unit), epsilon=4.0, config=CONFIG, time_limit=NO_TIME
-        ).fit(weighted.drop(columns="w")),
-        "of a public table": lambda: margnet(
-            public=table(seed=5), public_source="made up", time_limit=NO_TIME
-        ).fit(table()),
-    }
-    for says, fit in fits.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model: Any = fit()
-        before = json.dumps(model.certificate()["training"])
-        with pytest.raises(InputError, match=says) as refusal:
-            model.refine()
-        assert "\n" not in str(refusal.value) and str(refusal.value).startswith("The fit cannot go")
-        assert json.dumps(model.certificate()["training"]) == before
-    with pytest.raises(InputError, match="Expected time_limit > 0"):
-        limited().refine(time_limit=0)
-    with pytest.raises(Exception, match="is not fitted yet"):
-        margnet().refine()
 
 
 def test_a_fit_that_left_the_network_goes_on_with_its_components() -> None:
