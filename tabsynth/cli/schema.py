@@ -151,7 +151,7 @@ def check(table: TablePath, schema: SchemaPath, reading: Reading) -> None:
 def import_command(
     *,
     source: Path = argument(
-        "A codebook or metadata of another program: frictionless, DDI, SPSS, Stata or a codebook"
+        "A codebook or metadata of another program: DDI, SPSS, Stata or a codebook"
         " in CSV. Its content tells which."
     ),
     out: Out,

@@ -4,7 +4,6 @@ Functions that return a schema are found in the sources, so that a new one canno
 """
 
 import ast
-import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,7 +23,6 @@ from tabsynth.encoding.gaps import with_gaps
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema import Column
 from tabsynth.schema.editing import Edit, edit, with_design
-from tabsynth.schema.importers import import_schema
 from tabsynth.schema.linked import read_schema, read_table_schema
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.linked.estimator import LinkedMargNet
@@ -71,8 +69,6 @@ BASE = Schema(
     max_weight=4.0,
     unit=None,
 )
-# Without what the formats of other programs have no place for.
-NARROW = Schema(PLAIN, ("", "none"), released=RELEASED)
 
 
 def table(rows: int = 40) -> pd.DataFrame:
@@ -113,25 +109,6 @@ def of_stata(folder: Path, label: Callable[[Schema, Path], Schema]) -> Schema:
 def saved(schema: Schema, folder: Path) -> Path:
     schema.save(folder / "s.json")
     return folder / "s.json"
-
-
-def imported(folder: Path) -> Schema:
-    """Of a frictionless schema that version 0.2 exported."""
-    listed, copied = {"required": True, "enum": ["u", "v"]}, "tabsynth:copied_from_private_rows"
-    released, drafted = ({"tabsynth:provenance": how} for how in ("released", "drafted"))
-    bounds = [
-        {"required": True, "minimum": low, "maximum": high} for low, high in ((-5.0, 5.0), (0, 9))
-    ]
-    facts = ["low", "high", "dtype", "nulls"]
-    fields = [
-        {"name": "x", "type": "number", "constraints": bounds[0], **released},
-        {"name": "a", "type": "string", "constraints": listed, copied: ["nulls"]},
-        {"name": "b", "type": "string", "constraints": listed, **released},
-        {"name": "y", "type": "integer", "constraints": bounds[1], **drafted, copied: facts},
-    ]
-    exported = {"fields": fields, "missingValues": ["", "none"], "tabsynth:released": RELEASED}
-    (folder / "f.json").write_text(json.dumps(exported))
-    return import_schema(folder / "f.json")
 
 
 def of_session(folder: Path, what: str) -> Schema:
@@ -193,9 +170,9 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     ),
     "schema/schema.py: Schema.with_decimal": lambda _: BASE.with_decimal("."),
     "schema/editing.py: with_design": lambda f: with_design(BASE, max_weight=4.0),
-    "schema/importers/__init__.py: _read_codebook": imported,
-    "schema/importers/__init__.py: import_schema": imported,
-    "schema/importers/declaration.py: schema_of": imported,
+    "schema/importers/__init__.py: _read_codebook": NEW,
+    "schema/importers/__init__.py: import_schema": NEW,
+    "schema/importers/declaration.py: schema_of": NEW,
     "schema/linked.py: LinkedSchema.from_dict": linked(
         lambda s, f: LinkedSchema.from_dict(s.to_dict())
     ),

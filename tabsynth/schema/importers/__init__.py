@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from tabsynth._files import MAX_JSON_BYTES, parse_json, size_of
+from tabsynth._files import MAX_JSON_BYTES, size_of
 from tabsynth.errors import FileFormatError, TabsynthError, one_line
 from tabsynth.schema.editing import Edit
-from tabsynth.schema.importers import codebook, ddi, frictionless, labelled
+from tabsynth.schema.importers import codebook, ddi, labelled
 from tabsynth.schema.importers.declaration import schema_of
 from tabsynth.schema.schema import Schema
 
 __all__ = ["import_schema"]
 
-FORMATS = "frictionless Table Schema, DDI Codebook, SPSS and Stata files, and codebooks in CSV"
+FORMATS = "DDI Codebook, SPSS and Stata files, and codebooks in CSV"
 
 
 def import_schema(path: str | Path, change: Edit | None = None) -> Schema:
@@ -65,14 +65,7 @@ def _read_codebook(path: Path, where: str, change: Edit) -> Schema:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise FileFormatError(f"{where} is not UTF-8 text; save it as UTF-8.") from None
-    if text.lstrip().startswith(("{", "[")):
-        value = parse_json(text, where, "codebook")
-        if frictionless.matches(value):
-            nulls = frictionless.null_values(value, where)
-            released = frictionless.released_of(value, where)
-            columns = frictionless.declarations(value, where)
-            return schema_of(columns, where, change, nulls, released)
-    elif codebook.matches(text):
+    if codebook.matches(text):
         return schema_of(codebook.declarations(text, where), where, change)
     raise _unknown(where)
 

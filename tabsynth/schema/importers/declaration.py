@@ -10,7 +10,7 @@ from tabsynth._validate import quote
 from tabsynth.errors import InputError, TabsynthError
 from tabsynth.schema.column import Column
 from tabsynth.schema.editing import DROPPED, Edit, number
-from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema
+from tabsynth.schema.schema import Schema
 from tabsynth.schema.schema_file import column_from
 
 NO_VALUES = "no list of values and no bounds (give values= or bounds=, or drop=)"
@@ -46,8 +46,6 @@ def schema_of(
     declarations: Iterable[Declaration],
     source: str,
     change: Edit,
-    null_values: Sequence[str] = DEFAULT_NULL_VALUES,
-    released: JsonMapping | None = None,
 ) -> Schema:
     """Return the schema of what a format states, with what a person adds.
 
@@ -58,9 +56,6 @@ def schema_of(
         The source of the columns, the name of a file.
     change : Edit
         Facts that the format lacks, and columns to drop.
-    null_values : sequence of str
-    released : mapping, optional
-        As of :class:`tabsynth.Schema`.
 
     Raises
     ------
@@ -99,7 +94,7 @@ def schema_of(
         )
     if not columns:
         raise InputError(f"{source} declares no column that can be learned.")
-    return Schema(columns, null_values, left_out=left_out, released=released)
+    return Schema(columns, left_out=left_out)
 
 
 def join_names(names: Sequence[str]) -> str:
