@@ -6,7 +6,7 @@ import sys
 import typer
 
 # Their commands, in the order of the help.
-from tabsynth.cli import fit, plan, sample, evaluate, audit, demo  # noqa: F401 # isort: skip
+from tabsynth.cli import fit, plan, sample, counts, evaluate, audit, demo  # noqa: F401 # isort: skip
 from tabsynth.cli import local_page, release, verify  # noqa: F401 # isort: skip
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import UsageError, say_error, say_usage_error

@@ -28,6 +28,7 @@ from tabsynth.privacy.certificate.certificate import (
 )
 from tabsynth.privacy.certificate.verification import State, Verification, verify
 from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.report.certificates import relations
 from tabsynth.report.published import FORMAT as PUBLISHED
 from tabsynth.schema.column import Column
 from tabsynth.schema.linked import LinkedSchema, TableKeys, read_schema
@@ -212,6 +213,13 @@ class Material:
         return out
 
     @property
+    def relations(self) -> list[tuple[str, str]]:
+        """The relations between columns that the fit measured, and those that follow from its model; none of linked tables."""
+        if isinstance(self.schema, LinkedSchema):
+            return []
+        return relations(self.certificate, self.schema.learned.names)
+
+    @property
     def exclusions(self) -> list[str]:
         """The facts that the guarantee does not protect, in sentences."""
         public = self.public
@@ -371,6 +379,10 @@ def verify_claim(file: Path, key: Path | None) -> Verification:
     if verification.problems:
         raise InputError(
             f"{file} does not agree with its certificate: {'; '.join(verification.problems)}."
+        )
+    if verification.certificate.get("counts"):
+        raise InputError(
+            f"{file} holds counts, and a dossier is of a synthetic table; publish its certificate with it."
         )
     if verification.state is State.NOT_PRIVATE:
         raise InputError(

@@ -1,8 +1,9 @@
 """The privacy section of a report: the claims of a certificate in words, whatever fields it lacks."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from tabsynth.evaluation.claims import (
@@ -183,6 +184,37 @@ def certificate_facts(
     audited = [(f"Audit: {_text(audit.get('method'))}", _audit(audit)) for audit in audits]
     stated = [(term, text) for term, text in facts.items() if text]
     return [*stated, *audited, ("Signature", _signature(certificate, authenticated))]
+
+
+def relations(certificate: Mapping[str, Any], columns: Sequence[str]) -> list[tuple[str, str]]:
+    """Return which relations between columns a fit of MargNet measured, as terms and texts; none where the certificate has no list."""
+    listed = section_of(certificate, "training").get("counted")
+    if not isinstance(listed, list):
+        return []
+    sets = [
+        sorted(names, key=columns.index)
+        for names in listed
+        if isinstance(names, list) and all(name in columns for name in names)
+    ]
+    shown = {pair for names in sets for pair in combinations(names, 2)}
+    pairs = [pair for pair in combinations(columns, 2) if pair in shown]
+    others = [pair for pair in combinations(columns, 2) if pair not in shown]
+    larger = [" × ".join(names) for names in sets if len(names) > 2]
+    measured = [
+        "each column",
+        *(_pairs(pairs) if others else ["each pair of columns"] * bool(pairs)),
+    ]
+    return [
+        ("Measured, with noise", "; ".join([*measured, *larger])),
+        ("From the model only", "; ".join(_pairs(others)) or "no pair of columns"),
+        ("Not supported", "relations of three and more columns that no measured set has"),
+    ]
+
+
+def _pairs(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Return pairs of columns as texts, one for each first column."""
+    first = dict.fromkeys(pair[0] for pair in pairs)
+    return [f"{a} × {', '.join(c for b, c in pairs if b == a)}" for a in first]
 
 
 def _signature(certificate: Mapping[str, Any], authenticated: bool) -> str:

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
 from importlib import import_module
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from torch import Tensor
 
 from tabsynth import methods
@@ -19,6 +20,7 @@ from tabsynth._typing import JsonObject
 from tabsynth._validate import integer, one_of, quote
 from tabsynth.design import Design
 from tabsynth.errors import ConvergenceWarning, FileFormatError, TabsynthError
+from tabsynth.privacy.certificate.attached import attach
 from tabsynth.privacy.certificate.certificate import beside
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema.linked import AnySchemaLike, LinkedSchema
@@ -388,6 +390,40 @@ class Synthesizer(Shown):
         mark = self.schema_.with_decimal(decimal).decimal
         write_table(table, path, formulas=formulas, sep=sep, decimal=mark, overwrite=overwrite)
         return beside(path)
+
+    def counts(self, by: str | Sequence[str] | None = None) -> pd.DataFrame:
+        """Return the tables that MargNet counted with noise: consistent estimates with standard errors and 95% intervals.
+
+        It reads no private row and costs no privacy. Counts are of the rows that the fit used. The result has the certificate in its
+        ``attrs``.
+
+        Parameters
+        ----------
+        by : str or sequence of str, optional
+            The columns of one table. Default: all measured tables.
+
+        Returns
+        -------
+        DataFrame
+            A row for each cell. The cells of larger tables are groups of values, as they were counted.
+
+            - Columns of the table by their names; of all tables ``table``, ``column_1``, ``value_1`` and so on. Values are labels.
+            - ``noisy``: the measured count.
+            - ``noise``: the standard deviation of its noise.
+            - ``estimate``: the unbiased estimate from all counts, possibly negative. Tables have the same sums.
+            - ``standard_error``, ``low``, ``high``: of the estimate. The interval ends at 0.
+            - ``source``: ``"measured"``; ``"measured, by itself"`` of declared tables and tables of cut values, whose estimates use no
+              other table; ``"model"`` of a table that was not measured, which has an estimate alone.
+
+        Raises
+        ------
+        InputError
+            For a method other than MargNet, survey weights, and unknown columns.
+        """
+        self._check_fitted()
+        out = self.model_.counts(by)
+        attach(out, {**self.model_.certificate(), "counts": True})
+        return out
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the model to one file: weights as safetensors, the rest as JSON. No seed, no row.

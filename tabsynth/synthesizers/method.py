@@ -52,6 +52,7 @@ from tabsynth.tables.frames import TableKind, to_pandas
 from tabsynth.training.loop import TrainingMonitor
 
 if TYPE_CHECKING:
+    import pandas as pd
     from _typeshed import DataclassInstance
 
 Config = TypeVar("Config", bound="DataclassInstance")
@@ -205,7 +206,7 @@ class Trained:
         Declared tables with their noisy counts.
     reached : dict
         Of a fit to noisy counts its ``steps``, and the ``distance``: the root mean squared difference of the model's counts from these, in
-        standard deviations of their noise.
+        standard deviations of their noise; and ``counted``, the sets of columns that were counted together.
     """
 
     generator: Any
@@ -299,6 +300,10 @@ class FittedModel(Shown, Trained, Generic[Encoder]):
             f"Method {self.method} has no noisy counts that implicates could follow from; leave out implicates=,"
             " or fit margnet."
         )
+
+    def counts(self, by: str | Sequence[str] | None) -> "pd.DataFrame":
+        """Return the tables that were counted with noise."""
+        raise InputError(f"There are no counts, as {self.lacks()}; fit margnet.")
 
     def schema_facts(self) -> JsonObject:
         """Return what a model file says of the schema and its encoding."""

@@ -377,7 +377,8 @@ def _table(data: JsonObject, table: Path) -> list[str]:
     recorded, digest = data["table"]["sha256"], sha256(table)
     if recorded != digest:
         return [f"the table has SHA-256 {digest}, the certificate is for {quote(recorded, 80)}"]
-    rows, columns = data["table"]["rows"], columns_of(data)
+    rows = data["table"]["rows"]
+    columns = None if data.get("counts") is True else columns_of(data)
     if columns is not None and data["public"].get("design", {}).get("weights_in_table") is True:
         columns += 1
     actual_rows, width = _shape(table, rows, columns)

@@ -370,7 +370,9 @@ def tables_of_file(
 # What is declared.
 
 
-def declared_tables(schema: Schema, tables: object, max_cells: int) -> list[DeclaredTable]:
+def declared_tables(
+    schema: Schema, tables: object, max_cells: int, what: str = "Declared table"
+) -> list[DeclaredTable]:
     """Return the tables that a fit is to declare, from names of columns.
 
     Parameters
@@ -380,6 +382,8 @@ def declared_tables(schema: Schema, tables: object, max_cells: int) -> list[Decl
     tables : sequence of sequence of str
     max_cells : int
         Of the first table; further ones have at most a tenth of it, because they are combined with those before them.
+    what : str
+        What an error calls a table.
 
     Raises
     ------
@@ -390,13 +394,14 @@ def declared_tables(schema: Schema, tables: object, max_cells: int) -> list[Decl
         raise InputError(f"Expected tables to be a list of lists of columns, got {quote(tables)}.")
     limits = [max_cells, *[max_cells // FURTHER] * (len(tables) - 1)]
     return [
-        _parse_table(schema, names, limit) for names, limit in zip(tables, limits, strict=False)
+        _parse_table(schema, names, limit, what)
+        for names, limit in zip(tables, limits, strict=False)
     ]
 
 
-def _parse_table(schema: Schema, names: object, max_cells: int) -> DeclaredTable:
+def _parse_table(schema: Schema, names: object, max_cells: int, what: str) -> DeclaredTable:
     listed = ",".join(map(str, names)) if is_list(names) else names
-    where = f"Declared table {quote(listed)}"
+    where = f"{what} {quote(listed)}"
     if not is_list(names) or not names:
         raise InputError(f"{where} must be a list of columns; name at least one.")
     for i, name in enumerate(names):

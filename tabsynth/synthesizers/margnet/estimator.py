@@ -235,14 +235,24 @@ class MargNetModel(FittedModel[TableEncoder]):
 
     def lacks(self) -> str:
         """Return what the model does not hold of that from which implicates follow, in a clause; empty if nothing."""
+        if self.encoder.whole.design:
+            return "this model has survey weights or a unit"
         if self.measured is None:
-            return (
-                "this model holds no noisy counts: it has survey weights or a unit, its file is of an earlier version, or there are"
-                " too many"
-            )
+            return "this model holds no noisy counts: its file is of an earlier version, or there are too many"
         if self.generator.shares is not None:
             return "this model is of a public table, which its file does not hold"
         return ""
+
+    def counts(self, by: str | Sequence[str] | None) -> pd.DataFrame:
+        """Return the measured tables with standard errors."""
+        if self.measured is None:
+            raise InputError(
+                "This model holds no noisy counts: it has survey weights, its file is of an earlier version, or there are more"
+                " than 4,000,000; fit it again without weights, or with fewer triples."
+            )
+        from tabsynth.synthesizers.margnet.consistent import counts_of
+
+        return counts_of(self, by, settings_from(self.config).max_cells)
 
     def implicates(self, count: int, random_state: int | None) -> Iterator[Self]:
         """Yield models whose mixtures are fitted again to the noisy counts with new noise."""
@@ -259,10 +269,6 @@ class MargNetModel(FittedModel[TableEncoder]):
             )
         weight = implicates.SUMS_WEIGHT if clear else 0.0
         encoder, settings = self.encoder, settings_from(self.config)
-        names = encoder.schema.names
-        # What implicates do not vary: associations of columns that were not counted together.
-        counted = [[names[j] for j in m.columns] for m in measured.counts if len(m.columns) > 1]
-        facts = {**self.facts, "training": {**self.facts["training"], "counted": counted}}
         scores = [column.scores() for column in encoder.schema.columns]
         for i in range(count):
             # Streams of their own: the draws must not repeat those of samples.
@@ -272,7 +278,7 @@ class MargNetModel(FittedModel[TableEncoder]):
             mixture = implicates.implicate(
                 self.generator, measured, settings, encoder.zeros, noise, scores, tables, weight
             )
-            yield replace(self, generator=mixture, tables=tables, facts=facts)
+            yield replace(self, generator=mixture, tables=tables)
 
     def file_facts(self) -> JsonObject:
         """Return what a model file says besides the weights."""
@@ -438,12 +444,21 @@ class MargNetMethod(TableMethod):
             curves=estimate.curves,
             rows=measured.rows,
             population=population,
-            measured=measured if not self.schema.design and measured.keepable else None,
+            measured=measured if weighted is None and measured.keepable else None,
             tables=measured.tables,
             notes={} if task.public is None else stated_use(prior),
             likely_steps={} if fits else self._likely_steps(estimate),
-            reached=estimate.reached() if fits and prior is None else {},
+            reached=(estimate.reached() if fits and prior is None else {})
+            | self._counted(measured),
         )
+
+    def _counted(self, measured: Measurements) -> JsonObject:
+        """Return the sets of columns that were counted together, by name, without the classes of weights and the cuts of a target."""
+        names = self.schema.learned.names
+        sets = [m.columns for m in measured.counts if len(m.columns) > 1]
+        sets += [grid.columns for grid in measured.grids if grid.related]
+        sets += [t.table.columns for t in measured.tables]
+        return {"counted": [[names[j] for j in s] for s in sets if max(s) < len(names)]}
 
     def _likely_steps(self, estimate: MargNetFit) -> dict[str, int]:
         """Return the steps that each stage will likely take: those of a first fit are about those of the other."""

@@ -250,6 +250,7 @@ class Measurements:
         rows = float(facts["rows"])
         stds = [m.std for m in counts] + [grid.std for grid in grids]
         whole = start == len(flat) and bool(np.isfinite(flat).all())
+        whole &= [m.columns for m in counts[: len(sizes)]] == [(j,) for j in range(len(sizes))]
         if not whole or not 1 <= rows < math.inf or not all(0 <= std < math.inf for std in stds):
             raise ValueError("counts and sets of columns differ")
         return cls(counts, rows, resolution, grids=grids)

@@ -89,14 +89,14 @@ def shared_sums(
     for j in sorted(set(first_table.columns) & set(second_table.columns)):
         axes = first_table.columns.index(j), second_table.columns.index(j)
         groups = first_table.groups[axes[0]], second_table.groups[axes[1]]
-        labels = _label_components(*groups, (number_of(groups[0]), number_of(groups[1])))
+        labels = label_components(*groups, (number_of(groups[0]), number_of(groups[1])))
         number = int(labels[0].max()) + 1
         first = first * number + labels[0][np.indices(first_table.shape)[axes[0]]]
         second = second * number + labels[1][np.indices(second_table.shape)[axes[1]]]
     return first, second
 
 
-def _label_components(
+def label_components(
     first: np.ndarray, second: np.ndarray, sizes: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return components of a graph between so many nodes on two sides, by the ends of its edges: for each node of either side its component."""
@@ -346,7 +346,7 @@ def _overlapping(
     of_cells, of_own = np.zeros(cells, int), np.zeros(new_cells, int)
     for share, first, second in shared:
         edges = np.nonzero(share)
-        first_labels, second_labels = _label_components(
+        first_labels, second_labels = label_components(
             edges[0], edges[1], (share.shape[0], share.shape[1])
         )
         of_cells = of_cells * sum(share.shape) + first_labels[first]
