@@ -69,6 +69,7 @@ GROUPS = {
         "docs/how-to/conditional-sampling",
         "docs/how-to/own-critic",
         "docs/how-to/planning",
+        "docs/how-to/counts",
         "docs/how-to/other-packages",
         "docs/reference/model-file",
     ),

@@ -52,6 +52,7 @@ SHORTER = {
     "docs/how-to/resume-a-fit": {"--time-limit 30s": "--time-limit 1s"},
     "docs/how-to/structural-zeros-and-dependencies": {"--time-limit 60s": "--time-limit 1s"},
     "docs/how-to/valid-inference": {**CENSUS, "epsilon=1.0)": "epsilon=4.0, time_limit=1)"},
+    "docs/how-to/counts": {**CENSUS, "epsilon=1.0)": "epsilon=1.0, time_limit=1)"},
 }
 WRITTEN = sorted(
     path.relative_to(ROOT).with_suffix("").as_posix()

@@ -306,3 +306,28 @@ def test_tables_of_cut_values_have_estimates_by_themselves():
     assert len(list(frames(model.model_, consistent))) == every > len(consistent.tables)
     for table in consistent.alone:
         assert len(table.columns) > 3
+
+
+def test_declared_tables_are_least_squares_of_their_levels():
+    """Against a dense solution: cells of a tree of three levels, each with its noise."""
+    model = fit(epsilon=2.0, tables=[("region", "sex")])
+    (of,) = model.model_.tables
+    parents, cells = of.table.parents(), of.counts[0].size
+    leaf = np.arange(len(of.counts[0]))
+    designs, levels = [np.eye(cells)], [leaf]
+    for parent in parents:
+        levels.append(parent[levels[-1]])
+        row = levels[-1][:, None] * of.counts[0].shape[1] + np.arange(of.counts[0].shape[1])
+        designs.append((np.arange(row.max() + 1)[:, None] == row.ravel()).astype(float))
+    roots = np.concatenate(
+        [
+            np.full(c.size, variance_of(std) ** 0.5)
+            for c, std in zip(of.counts, of.stds, strict=True)
+        ]
+    )
+    design = np.concatenate(designs) / roots[:, None]
+    counts = np.concatenate([c.ravel() for c in of.counts]) / roots
+    table = model.counts(["region", "sex"])
+    assert np.allclose(table["estimate"], np.linalg.lstsq(design, counts, rcond=None)[0], atol=1e-3)
+    errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)))
+    assert np.allclose(table["standard_error"], errors, atol=1e-3)

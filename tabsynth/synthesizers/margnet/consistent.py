@@ -22,7 +22,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -35,9 +35,7 @@ from tabsynth.synthesizers.margnet.declared import TableCounts, declared_tables
 from tabsynth.synthesizers.margnet.grids import GridCounts
 from tabsynth.synthesizers.margnet.selection import Measurements
 from tabsynth.synthesizers.margnet.tabulated import expected_table, label_components
-
-if TYPE_CHECKING:
-    from tabsynth.synthesizers.margnet.estimator import MargNetModel
+from tabsynth.synthesizers.method import FittedModel
 
 MEASURED, ALONE, MODEL = "measured", "measured, by itself", "model"
 ROUNDING = 1 / 12  # the variance of the rounding of noisy counts to whole numbers
@@ -278,7 +276,7 @@ def _frame(
     return pd.DataFrame(numbers, index=index).round(DIGITS).assign(source=source)
 
 
-def frames(model: "MargNetModel", consistent: ConsistentCounts) -> Iterator[pd.DataFrame]:
+def frames(model: FittedModel[Any], consistent: ConsistentCounts) -> Iterator[pd.DataFrame]:
     """Yield the measured tables of a model, and then those with estimates by themselves, of which declared ones are the last."""
     schema = model.encoder.schema
     for table in (*consistent.tables, *consistent.alone):
@@ -294,7 +292,7 @@ def frames(model: "MargNetModel", consistent: ConsistentCounts) -> Iterator[pd.D
         yield _frame(labels, *estimate_by_levels(of), ALONE, of.counts[0], of.stds[0])
 
 
-def counts_of(model: "MargNetModel", by: object, max_cells: int) -> pd.DataFrame:
+def counts_of(model: FittedModel[Any], by: object, max_cells: int) -> pd.DataFrame:
     """Return what :meth:`tabsynth.MargNet.counts` returns."""
     consistent = ConsistentCounts(model.measured, model.encoder.schema.sizes)
     if by is None:
