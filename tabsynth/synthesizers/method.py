@@ -303,7 +303,9 @@ class FittedModel(Shown, Trained, Generic[Encoder]):
 
     def counts(self, by: str | Sequence[str] | None) -> "pd.DataFrame":
         """Return the tables that were counted with noise."""
-        raise InputError(f"There are no counts, as method {self.method} keeps no noisy counts; fit margnet.")
+        raise InputError(
+            f"There are no counts, as method {self.method} keeps no noisy counts; fit margnet."
+        )
 
     def schema_facts(self) -> JsonObject:
         """Return what a model file says of the schema and its encoding."""
