@@ -70,19 +70,9 @@ def test_a_misspelt_key_stops_a_fit(folder):
     refused(*words, cwd=folder, says="unknown key 'imposible'")
 
 
-METADATA = {
-    "primaryKey": "id",
-    "fields": [
-        {"name": "id", "type": "string"},
-        {"name": "age", "type": "integer"},
-        {"name": "sex", "type": "string"},
-    ],
-}
-
-
 def test_import(folder):
-    (folder / "metadata.json").write_text(json.dumps(METADATA))
-    words = ("schema", "import", "metadata.json", "-o", "new.json")
+    (folder / "book.csv").write_text("name,kind,dtype\nid,identifier,str\nage,,\nsex,,\n")
+    words = ("schema", "import", "book.csv", "-o", "new.json")
     refused(*words, cwd=folder, says="2 of 3 columns")
     words = (*words, "--bounds", "age=0..120", "--values", "sex=f,m", "--drop", "id")
     assert "2 columns" in run(*words, cwd=folder).stdout
