@@ -20,6 +20,7 @@ DRAFT = (
     *(f"schema: values of columns, round {number}" for number in range(1, 6)),
     "schema: values that are not released",
 )
+CONCEPTS = "schema: concepts of persons"  # which the schema of an OMOP database charges
 DIFFERENT = "schema: numbers of different values"  # which some drafts charge besides
 
 

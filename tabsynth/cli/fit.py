@@ -71,12 +71,20 @@ def fit(
     parameters |= {"accept_drafted_domain": columns.accept_drafted_domain}
     synthesizer: Any
     read: Callable[[], Any]
-    if columns.linked is not None:
+    if columns.vocabulary is not None and not columns.omop:
+        raise InputError("--vocabulary goes with --omop; add it, or leave --vocabulary out.")
+    if columns.linked is not None or columns.omop:
         refused = {"schema": request.schema, "save_schema": request.save_schema, **asdict(survey)}
         refused |= {"null": columns.null, "tables": columns.tables}
         refused |= {"no_relations": columns.no_relations or None}
-        refuse({**refused, **asdict(settings), **asdict(prior), **own}, "Linked tables")
-        synthesizer, read = _linked_fit(request.table, columns.linked, parameters, reading)
+        what = "Linked tables"
+        if columns.omop:
+            what = "An OMOP database"
+            refused |= {"linked": columns.linked, "duckdb": engine.duckdb, "checkpoint": running.checkpoint}  # fmt: skip
+            refused |= reading.options
+        refuse({**refused, **asdict(settings), **asdict(prior), **own}, what)
+        if columns.linked is not None:
+            synthesizer, read = _linked_fit(request.table, columns.linked, parameters, reading)
     else:
         facts = load_schema(request.schema)
         _check_columns(request, columns, survey, reading)
@@ -99,7 +107,7 @@ def fit(
         elif request.table is not None:
             read = partial(_read_rows, request.table, facts, nulls, reading)
     private = engine.duckdb if request.table is None else request.table
-    inputs = [private, request.schema, columns.linked, settings.config]
+    inputs = [private, request.schema, columns.linked, columns.vocabulary, settings.config]
     inputs += [prior.public, request.ledger]
     if prior.public is not None and private is not None and is_same_file(prior.public, private):
         raise InputError(
@@ -108,6 +116,8 @@ def fit(
     if running.checkpoint is not None and is_model_of(running.checkpoint, request.out):
         outputs = replace(outputs, overwrite=True)
     outputs.check(*filter(None, (request.out, request.save_schema)), inputs=inputs)
+    if columns.omop:
+        synthesizer, read = _omop_fit(request, columns.vocabulary, parameters)
     fit_and_print(
         synthesizer,
         read,
@@ -117,7 +127,7 @@ def fit(
         started,
         overwrite=outputs.overwrite,
     )
-    for note in synthesizer.notes() if columns.linked is not None else ():
+    for note in synthesizer.notes() if columns.linked is not None or columns.omop else ():
         say(note)
     say(f"Model: {request.out}")
     if request.save_schema is not None:
@@ -153,6 +163,23 @@ def _linked_fit(
     facts = LinkedSchema.load(schema)
     read = partial(read_linked, folder, facts, **reading.options)
     return LinkedMargNet(facts, **parameters), read
+
+
+def _omop_fit(
+    request: FitRequest, vocabulary: Path | None, parameters: dict[str, Any]
+) -> "tuple[LinkedMargNet, Callable[[], Any]]":
+    """Read an OMOP database, select its concepts for a part of the budget, and return the synthesizer and its tables."""
+    from tabsynth.omop.database import read_omop
+    from tabsynth.omop.schema import SHARE, omop_schema
+    from tabsynth.synthesizers.linked.estimator import LinkedMargNet
+
+    assert request.table is not None
+    database = read_omop(request.table, vocabulary)
+    source = "known from CONCEPT" if database.vocabulary is not None else "selected privately"
+    say(f"Concepts are {source}; {SHARE:.0%} of the budget (in 1/σ²) counts persons with each.")
+    budget = {name: parameters[name] for name in ("epsilon", "delta", "random_state")}
+    schema = omop_schema(database, **budget, ledger=request.ledger)
+    return LinkedMargNet(schema, **parameters), lambda: database.tables
 
 
 def _check_columns(

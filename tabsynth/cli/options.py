@@ -191,6 +191,18 @@ class FitColumns:
         " such as households.csv and persons.csv.",
         panel=COLUMNS,
     )
+    omop: bool = option(
+        "TABLE is a database in the OMOP Common Data Model 5.4: a folder with a file for each table, or a DuckDB file. No"
+        " schema is needed. A part of the budget selects concepts.",
+        "--omop",
+        panel=COLUMNS,
+        default=False,
+    )
+    vocabulary: Path | None = option(
+        "With --omop: a folder with the files CONCEPT and CONCEPT_ANCESTOR of an Athena download, which are public. Default: the"
+        " database's own, where it has them.",
+        panel=COLUMNS,
+    )
     tables: list[str] | None = option(
         "For margnet: a table that must be accurate, COLUMN,COLUMN,…, such as PUMA,AGE_GROUP,SEX; its first column"
         " is counted at each level of its hierarchy. Repeatable. Needs --schema.",

@@ -55,6 +55,9 @@ class Answers:
     contact: Annotated[str | None, "where questions go: a name and an address"] = None
     plans: Annotated[str | None, "later releases or uses of the same rows"] = None
     url: Annotated[str | None, "the page of the data product"] = None
+    access_body: Annotated[
+        str | None, "of OMOP tables: the health data access body, a name and an address"
+    ] = None
     folder: Path
 
     @property

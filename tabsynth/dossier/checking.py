@@ -11,9 +11,11 @@ from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
 from tabsynth.dossier import answers as questions
 from tabsynth.dossier.answers import read_answers
+from tabsynth.dossier.healthdcat import is_omop
 from tabsynth.dossier.making import (
     CODEBOOK,
     CROISSANT,
+    HEALTHDCAT,
     REPORT,
     REPORT_PAGE,
     SCHEMA,
@@ -200,7 +202,7 @@ def _agreement(place: Path) -> tuple[Material | None, list[str]]:
 
 
 def _file_names(material: Material) -> list[str]:
-    names = [STATEMENT, CROISSANT, CODEBOOK, SCHEMA]
+    names = [STATEMENT, CROISSANT, CODEBOOK, SCHEMA, *[HEALTHDCAT] * is_omop(material.schema)]
     return names if material.report is None else [*names, REPORT, REPORT_PAGE]
 
 

@@ -13,6 +13,7 @@ from tabsynth.dossier import answers as questions
 from tabsynth.dossier.answers import Answers, check_answers, read_answers, template
 from tabsynth.dossier.codebooks import ddi
 from tabsynth.dossier.croissant import croissant
+from tabsynth.dossier.healthdcat import healthdcat, is_omop
 from tabsynth.dossier.material import Material, certified_files, gather
 from tabsynth.dossier.statement import statement
 from tabsynth.errors import InputError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 SUMS, SIGNATURE = "SHA256SUMS", "SHA256SUMS.signature.json"
 STATEMENT, CROISSANT = "privacy-statement.html", "croissant.json"
+HEALTHDCAT = "healthdcat-ap.jsonld"
 CODEBOOK, SCHEMA = "codebook.xml", "schema.json"
 REPORT, REPORT_PAGE = "report.json", "report.html"
 SIGNED = "tabsynth-dossier/1"
@@ -41,7 +43,7 @@ def release(
     """Make the release dossier of a synthetic table, or of linked tables.
 
     The dossier is a new folder with the table and its certificate, a privacy statement, Croissant metadata, a codebook in
-    DDI, the schema, the published report if there is one, the answers, and checksums. The same input gives the same bytes. :func:`tabsynth.verify` checks its certificates,
+    DDI, of OMOP tables a HealthDCAT-AP record, the schema, the published report if there is one, the answers, and checksums. The same input gives the same bytes. :func:`tabsynth.verify` checks its certificates,
     ``tabsynth verify FOLDER`` all of it.
 
     Parameters
@@ -108,6 +110,8 @@ def contents(material: Material) -> dict[str, str]:
         CROISSANT: _json(croissant(material)),
         CODEBOOK: ddi(material),
     }
+    if is_omop(material.schema):
+        out[HEALTHDCAT] = _json(healthdcat(material))
     if material.report is not None:
         out[REPORT_PAGE] = report_page(material.report)
     return out

@@ -102,6 +102,8 @@ class Table:
             return f"Key of the row of table {keys.parent} that the row belongs to, made up."
         if keys is not None and name in keys.key_columns:
             return "Key of this table, made up."
+        if keys is not None and name in (keys.inherited or ()):
+            return "Key of the row of a table further up that the row belongs to, made up."
         if keys is not None and name == keys.order:
             return "Number of the row among those of one parent."
         return "Weight: how many members of the population the row stands for."

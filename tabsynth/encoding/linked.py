@@ -335,14 +335,7 @@ class LinkedEncoder:
             twice, or refer to no row.
         """
         names = self.schema.names
-        if not isinstance(tables, Mapping):
-            raise InputError(f"Expected a dict of tables {', '.join(names)}, got {quote(tables)}.")
-        for name in (*names, *map(str, tables)):
-            if name not in tables or name not in names:
-                what = "has no table" if name not in tables else "knows no table"
-                who = "The dict of tables" if name not in tables else "The linked schema"
-                raise InputError(f"{who} {what} {quote(name)}; the tables are {', '.join(names)}.")
-        frames = {name: to_pandas(tables[name], f"table {name}") for name in names}
+        frames = self._frames(tables)
         problems: list[str] = []
         keys = {name: self._keys(name, frames[name], problems) for name in names}
         codes: dict[str, np.ndarray] = {}
@@ -357,11 +350,31 @@ class LinkedEncoder:
             problems += [f"Table {quote(name)}: {message}" for *_, message in wrong]
         for name in names:
             self._check_keys(name, keys, problems)
-        if len(problems) == 1:
-            raise InputError(problems[0])
-        if problems:
-            raise TableError("the set of tables", problems, problems[0])
+        refuse(problems)
         return self._link(frames, keys, codes)
+
+    def _frames(self, tables: object) -> dict[str, pd.DataFrame]:
+        """Return the tables of a dict by name; refuse one that lacks a table, or has others."""
+        names = self.schema.names
+        if not isinstance(tables, Mapping):
+            raise InputError(f"Expected a dict of tables {', '.join(names)}, got {quote(tables)}.")
+        for name in (*names, *map(str, tables)):
+            if name not in tables or name not in names:
+                what = "has no table" if name not in tables else "knows no table"
+                who = "The dict of tables" if name not in tables else "The linked schema"
+                raise InputError(f"{who} {what} {quote(name)}; the tables are {', '.join(names)}.")
+        return {name: to_pandas(tables[name], f"table {name}") for name in names}
+
+    def checked_frames(
+        self, tables: object
+    ) -> tuple[dict[str, pd.DataFrame], dict[str, dict[str, np.ndarray]]]:
+        """Return the tables by name, and their keys as texts by column, all of which are sound; else refuse as :meth:`to_tables`."""
+        frames, problems = self._frames(tables), list[str]()
+        keys = {name: self._keys(name, frame, problems) for name, frame in frames.items()}
+        for name in frames:
+            self._check_keys(name, keys, problems)
+        refuse(problems)
+        return frames, keys
 
     def _keys(self, name: str, frame: pd.DataFrame, problems: list[str]) -> dict[str, np.ndarray]:
         """Return the keys of a table as texts, by column."""
@@ -663,6 +676,14 @@ class LinkedEncoder:
                 frame.insert(place, name_of_key, numbers[name_of_key])
             out[name] = frame
         return out
+
+
+def refuse(problems: list[str]) -> None:
+    """Raise an error with all problems of a set of tables, if there are some."""
+    if len(problems) == 1:
+        raise InputError(problems[0])
+    if problems:
+        raise TableError("the set of tables", problems, problems[0])
 
 
 def _renumber(children: Sequence[str], tables: Mapping[str, CodedTable], order: np.ndarray) -> None:

@@ -51,6 +51,9 @@ class Hierarchical(Column):
         count, so that (3, 4) groups 250.83 under 250.8 and 250.
     parents : dict or list of pairs, optional
         The hierarchy as a tree instead: from each node to the node above it, None for the topmost.
+    modelled : tuple, optional
+        Codes that are category codes by themselves. Others are then counted together under what is topmost above them, and
+        each of them is as likely in synthetic rows.
     shorten : bool
         Whether a code that is not listed becomes the longest listed code that it begins with: 250.83 becomes 250.
     other : value, optional
@@ -70,6 +73,7 @@ class Hierarchical(Column):
     codes: tuple[Value, ...] = ()
     levels: tuple[int, ...] = ()
     parents: Mapping[str, str | None] | None = None
+    modelled: tuple[Value, ...] = ()
     shorten: bool = False
     other: Value | None = None
 
@@ -78,6 +82,7 @@ class Hierarchical(Column):
         "codes": list,
         "levels": list,
         "parents": (dict, list),
+        "modelled": list,
         "shorten": bool,
         "other": (str, int),
     }
@@ -88,6 +93,7 @@ class Hierarchical(Column):
     def _check(self, where: str) -> None:
         object.__setattr__(self, "codes", tuple(self.codes))
         object.__setattr__(self, "levels", tuple(self.levels))
+        object.__setattr__(self, "modelled", tuple(self.modelled))
         if self.parents is not None:
             if self.levels:
                 raise InputError(f"{where}: declare levels or parents, not both.")
@@ -108,6 +114,10 @@ class Hierarchical(Column):
                 raise InputError(f"{where}: code {quote(code)} is neither text nor a whole number.")
         if len(self.code_list.categories) != len({str(code) for code in self.codes}):
             raise InputError(f"{where}: a code is listed as text and as a number; keep one.")
+        for code in set(self.modelled) - set(self.codes):
+            raise InputError(
+                f"{where}: modelled has {quote(code)}, which is not among codes; add it there."
+            )
         if self.parents is not None:
             homeless = next((c for c in self.codes if str(c) not in self.parents), None)
             if homeless is not None:
@@ -177,6 +187,11 @@ class Hierarchical(Column):
     @cached_property
     def nodes(self) -> tuple[tuple[tuple[str, ...], ...], np.ndarray]:
         """The nodes for which category codes stand: of each its path; and for each listed code its category code."""
+        if self.modelled:
+            single = set(map(str, self.modelled))
+            parts = [path if path[-1] in single else path[:1] for path in self.paths]
+            numbers = {part: number for number, part in enumerate(dict.fromkeys(parts))}
+            return tuple(numbers), np.array([numbers[part] for part in parts])
         if len(self.codes) <= MODELLED:
             return tuple(self.paths), np.arange(len(self.codes))
         for depth in range(max(map(len, self.paths)) - 1, 0, -1):
@@ -201,7 +216,7 @@ class Hierarchical(Column):
     @cached_property
     def detail(self) -> Categorical | None:
         """The :attr:`Column.detail`: what a code adds to its node, or its number within it."""
-        if len(self.nodes[0]) == len(self.codes):
+        if self.modelled or len(self.nodes[0]) == len(self.codes):
             return None
         texts = tuple(dict.fromkeys(self._details))
         return Categorical(name=f"{self.name} (detail)", dtype="str", categories=texts)
@@ -234,7 +249,7 @@ class Hierarchical(Column):
     @property
     def categories(self) -> tuple[Value, ...]:
         """The codes, where these are the category codes."""
-        return self.codes if self.detail is None else ()
+        return self.codes if len(self.nodes[0]) == len(self.codes) else ()
 
     @cached_property
     def positions(self) -> dict[Value, int]:

@@ -8,7 +8,7 @@ one row are used is a public bound, ``max_children``.
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -61,6 +61,16 @@ class TableKeys(Shown):
     orphans : {"refuse", "drop"}
         What becomes of rows whose parent is in no row of its table, or null: the tables are refused, or these rows are left
         out. They are of no unit of privacy, and their number is not released.
+    inherited : tuple of str, optional
+        Columns that repeat the key of an ancestor further up, and have its name: they are written from it.
+    since : dict, optional
+        From a date column to one or two others, as ``column`` of the same row, or ``table.column`` of an ancestor or of a
+        table with the same parent, whose last row counts. The date is modelled as days since the first. Synthetic dates are
+        not before it, nor after the second; real dates are moved to lie so.
+    before : dict, optional
+        Of the root: from a column of years to dates of its children, ``table.column``, that synthetic years are not after.
+    repeats : str, optional
+        A column of whole numbers that are codes, of which rows of one root repeat earlier ones: they are modelled as such.
     """
 
     key: str | tuple[str, ...] | None = None
@@ -71,11 +81,25 @@ class TableKeys(Shown):
     gaps: tuple[str, ...] | None = None
     max_children: int | None = None
     orphans: str = REFUSE
+    inherited: tuple[str, ...] | None = None
+    since: Mapping[str, Sequence[str]] | None = None
+    before: Mapping[str, Sequence[str]] | None = None
+    repeats: str | None = None
 
     def __post_init__(self) -> None:
         """Check the values of the fields."""
         make_fields_native(self)
-        for name in ("key", "parent", "parent_key", "order"):
+        for name in ("since", "before"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            lists = [*value.values()] if isinstance(value, Mapping) else [None]
+            if not all(isinstance(r, list | tuple) and all(isinstance(t, str) for t in r) and 0 < len(r) <= 2 for r in lists):  # fmt: skip
+                raise InputError(
+                    f"Expected {name} of keys to be a dict from columns to one or two others, got {quote(value)}."
+                )
+            object.__setattr__(self, name, {str(c): tuple(r) for c, r in value.items()})
+        for name in ("key", "parent", "parent_key", "order", "repeats"):
             value = getattr(self, name)
             parts = list(value) if isinstance(value, list | tuple) and "key" in name else [value]
             for part in parts if value is not None else ():
@@ -88,7 +112,7 @@ class TableKeys(Shown):
                 )
             object.__setattr__(self, name, tuple(parts) if len(parts) > 1 else parts[0])
         one_of("orphans", self.orphans, (REFUSE, DROP))
-        for name in ("increasing", "gaps"):
+        for name in ("increasing", "gaps", "inherited"):
             names = getattr(self, name)
             if names is None:
                 continue
@@ -99,7 +123,8 @@ class TableKeys(Shown):
             object.__setattr__(self, name, tuple(names))
         needed = ("parent_key", "max_children")
         if self.parent is None:
-            for name in (*needed, "order", "increasing", "gaps", "orphans"):
+            own = ("order", "increasing", "gaps", "orphans", "inherited", "since", "repeats")
+            for name in (*needed, *own):
                 if getattr(self, name) not in (None, REFUSE):
                     raise InputError(
                         f"Keys with {name} need the parent; name it, or leave {name} out."
@@ -145,7 +170,11 @@ class TableKeys(Shown):
     def to_dict(self) -> JsonObject:
         """Return a JSON-ready mapping, without what is not declared."""
         return {
-            name: list(value) if isinstance(value, tuple) else value
+            name: list(value)
+            if isinstance(value, tuple)
+            else {c: list(r) for c, r in value.items()}
+            if isinstance(value, dict)
+            else value
             for name, value in asdict(self).items()
             if value is not None and (name, value) != ("orphans", REFUSE)
         }
@@ -253,6 +282,7 @@ class LinkedSchema(Shown):
         self.keys = {name: self.keys[name] for name in order}
         for name in order:
             self._check_table(name)
+            self._check_derived(name)
 
     def _find_root(self) -> str:
         for name, keys in self.keys.items():
@@ -324,9 +354,10 @@ class LinkedSchema(Shown):
             raise InputError(
                 f"{where}: violations='drop' would leave out rows that others refer to; declare 'refuse' or 'repair'."
             )
-        if schema.released is not None:
+        releases = [(of.released or {}).get("release") for of in (schema, self.tables[self.root])]
+        if schema.released is not None and (releases[0] is None or releases[0] != releases[1]):
             raise InputError(
-                f"{where} has a schema that was drafted privately, whose cost linked fits do not count; declare its"
+                f"{where} has a schema that was drafted privately by itself, whose cost linked fits do not count; declare its"
                 " columns."
             )
         if schema.unit is not None:
@@ -376,6 +407,36 @@ class LinkedSchema(Shown):
                     f"{where}: column {quote(name)} has gaps and is in the rule {quote(rule.text)}, which may not hold then;"
                     " leave out one of them."
                 )
+
+    def _check_derived(self, name: str) -> None:
+        """Refuse derived columns whose columns or references are not there."""
+        schema, keys, where = self.tables[name], self.keys[name], f"Table {quote(name)}"
+        for column in keys.inherited or ():
+            if column not in [self.keys[t].key for t in self.lineage(name)[:-2]]:
+                raise InputError(
+                    f"{where}: inherited names column {quote(column)}, which is no key of a table above it; leave it out."
+                )
+        for fact in ("since", "before"):
+            for column, references in (getattr(keys, fact) or {}).items():
+                for reference in (column, *references):
+                    table, dot, of = reference.rpartition(".")
+                    of_table = self.tables.get(table if dot else name)
+                    kind = None if of_table is None or of not in of_table.names else of_table[of]
+                    if not isinstance(kind, Temporal) and not (fact == "before" and reference == column):  # fmt: skip
+                        raise InputError(
+                            f"{where}: {fact} names column {quote(reference)}, which is no date of these tables; correct it."
+                        )
+        if keys.repeats is not None:
+            listed = keys.repeats in schema.names and schema[keys.repeats]
+            if not listed or listed.nulls or listed.value_type != "int":
+                raise InputError(
+                    f"{where}: repeats names column {quote(keys.repeats)}, which is not one of whole numbers without nulls."
+                )
+
+    @property
+    def released(self) -> JsonMapping | None:
+        """The charges of a private release of concepts, and its results; as of :class:`tabsynth.Schema`."""
+        return self.tables[self.root].released
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -9,7 +9,18 @@ from typing import Any
 from tabsynth._typing import JsonMapping
 from tabsynth._validate import quote
 from tabsynth.errors import InputError
-from tabsynth.methods import DRAFT, LINKED, METHODS, ONE_WAY, OVERLAP, STEPS, Fit, Method, Required
+from tabsynth.methods import (
+    CONCEPTS,
+    DRAFT,
+    LINKED,
+    METHODS,
+    ONE_WAY,
+    OVERLAP,
+    STEPS,
+    Fit,
+    Method,
+    Required,
+)
 from tabsynth.privacy.accounting.calibration import UNSPENT
 from tabsynth.privacy.accounting.mechanisms import finite
 from tabsynth.privacy.ledger.ledger import EARLIER, Ledger
@@ -82,7 +93,7 @@ def _requirements(
     of_schema = public.get("schema_mechanisms")
     purposes = [*map(str, of_schema)] if isinstance(of_schema, list) else []
     if public.get("released"):
-        purposes += DRAFT
+        purposes += [CONCEPTS] if isinstance(public.get("tables"), Mapping) else DRAFT
     return [*required, *((purpose,) for purpose in dict.fromkeys(purposes))]
 
 

@@ -23,6 +23,7 @@ from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.methods import (
     AUTOENCODER,
     CLASS_VOTES,
+    CONCEPTS,
     COUNT,
     CRITIC,
     DIFFERENT,
@@ -109,6 +110,7 @@ CONTRIBUTIONS: dict[str, Callable[[float, float, float], float]] = {
 UNITS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(DRAFT, DRAFTED),
     DIFFERENT: (OF_DIFFERENT,),
+    CONCEPTS: DRAFTED,
     **dict.fromkeys((TABLES, JOINT, "joint counts again"), (SETS,)),
     "departure from the pairs": (DEPARTED,),
     ONE_WAY: (SETS, *COUNTS),

@@ -16,6 +16,7 @@ from tabsynth._random import Randomness
 from tabsynth._threads import limit_threads
 from tabsynth._typing import JsonObject
 from tabsynth._validate import in_range, one_of, quote
+from tabsynth.encoding.derived import encoder_of
 from tabsynth.encoding.gaps import is_gap
 from tabsynth.encoding.keys import plain_tables, split_keys
 from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, STEP, LinkedEncoder, Records
@@ -118,7 +119,7 @@ def toward_first(
         prior = share / share.sum() * max(later_counts.sum(), 1.0)
         apart = float(((later_counts - prior) ** 2).sum())
         by_noise = size * m.std**2
-        trust = max(0.0, apart - by_noise) / apart
+        trust = max(0.0, apart - by_noise) / apart if apart else 0.0  # one code alone is as it was
         noise_share = max(trust, math.sqrt(2 / size) / (1 + math.sqrt(2 / size)))
         moved = m.counts.astype(float).copy()
         moved.ravel()[:size] = prior + trust * (later_counts - prior)
@@ -180,7 +181,7 @@ class LinkedMethod(Method):
     @cached_property
     def encoder(self) -> LinkedEncoder:
         """The encoder of tables, made once."""
-        encoder = LinkedEncoder(self.schema.plain)
+        encoder = encoder_of(self.schema.plain)
         encoder.source = self.schema
         return encoder
 
@@ -339,10 +340,16 @@ class LinkedMethod(Method):
         schema = self.schema
         columns = [(t, c) for t, s in schema.tables.items() for c in s.generated_columns]
         declared = [(f"{t}.{c.name}", c) for t, c in columns if c.provenance == "declared"]
+        released = [f"{t}.{c.name}" for t, c in columns if c.provenance == "released"]
+        purposes = sorted(
+            {str(m["purpose"]) for m in (schema.released or {}).get("mechanisms", ())}
+        )
         return {
             "schema_sha256": schema.fingerprint(),
             "declared": [name for name, _ in declared],
             "drafted": list(schema.drafted),
+            **({"released": released} if released else {}),
+            **({"schema_mechanisms": purposes} if purposes else {}),
             **unchanged_facts(schema.unchanged_facts),
             "left_out": [f"{t}.{n}" for t, s in schema.tables.items() for n in s.names_left_out],
             "sources": {name: column.source for name, column in declared},

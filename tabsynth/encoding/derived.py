@@ -1,0 +1,327 @@
+"""Columns of linked tables that are modelled by what they are to other rows of the same root: keys, dates and repeated codes.
+
+The keys of a table (:class:`tabsynth.schema.linked.TableKeys`) may declare that
+
+- a column repeats the key of an ancestor (``inherited``): it is written from it, and not modelled;
+- a date is modelled by the days since another date, and perhaps until a third (``since``): of the same row, of an ancestor,
+  or the last one of a table with the same parent. Synthetic dates are then in order;
+- a column of the root is a year that is no later than dates of a child (``before``);
+- codes repeat under a root (``repeats``): a code that the same root has in an earlier row is modelled as "again". How many
+  roots have a code then follows from first records, of which each root has one for each code.
+
+What a row becomes follows from the rows of its own root alone, so the guarantees of
+:meth:`tabsynth.encoding.linked.LinkedEncoder.to_rows` hold for these tables as for others.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import quote
+from tabsynth.encoding.linked import CodedTable, LinkedEncoder, refuse
+from tabsynth.encoding.rows import names_of
+from tabsynth.errors import InputError
+from tabsynth.schema.column import Column
+from tabsynth.schema.linked import LinkedSchema, TableKeys
+from tabsynth.schema.numeric import Numeric
+from tabsynth.schema.schema import Schema
+
+DAYS = ": days since its reference"
+SINGLE, GROWTH = 8, 1.25  # days with a cell each; cells of more days grow by this factor
+Frames = dict[str, pd.DataFrame]
+
+
+def encoder_of(schema: LinkedSchema) -> LinkedEncoder:
+    """Return the encoder of a linked schema, of derived columns where it declares some."""
+    derived = any(k.since or k.inherited or k.before or k.repeats for k in schema.keys.values())
+    return DerivedEncoder(schema) if derived else LinkedEncoder(schema)
+
+
+def days_column(column: Column) -> Numeric:
+    """Return the column of days that stands for a date."""
+    lows, highs = column.code_amounts()
+    span = int(np.nanmax(highs) - np.nanmin(lows))
+    breaks = [1]
+    while breaks[-1] < span:
+        breaks.append(
+            max(breaks[-1] + 1, round(breaks[-1] * GROWTH) if breaks[-1] >= SINGLE else 0)
+        )
+    dtype = "Int64" if column.nulls else "int64"
+    bounds: dict[str, Any] = {"low": 0, "high": max(span, 1), "breaks": tuple(b for b in breaks if b < span)}  # fmt: skip
+    return Numeric(name=f"{column.name}{DAYS}", dtype=dtype, nulls=column.nulls, **bounds)
+
+
+def _inner(schema: Schema, keys: TableKeys) -> Schema:
+    """Return the schema of a table as it is modelled."""
+    columns: list[Column] = []
+    for column in schema.columns:
+        if column.name in (keys.since or {}):
+            columns.append(days_column(column))
+        elif column.name == keys.repeats:
+            columns.append(replace(column, nulls=True, dtype=column.dtype.replace("int", "Int")))
+        else:
+            columns.append(column)
+    return schema.replace(columns=columns)
+
+
+class DerivedEncoder(LinkedEncoder):
+    """Encoder of linked tables whose keys declare derived columns.
+
+    Parameters
+    ----------
+    schema : LinkedSchema
+
+    Attributes
+    ----------
+    declared : LinkedSchema
+        The schema of the tables; ``schema`` is that of the modelled columns.
+    """
+
+    def __init__(self, schema: LinkedSchema) -> None:
+        plain = {"since": None, "inherited": None, "before": None, "repeats": None}
+        super().__init__(
+            LinkedSchema(
+                {name: _inner(of, schema.keys[name]) for name, of in schema.tables.items()},
+                {name: replace(keys, **plain) for name, keys in schema.keys.items()},
+            )
+        )
+        self.declared = self.source = schema
+
+    # Real tables.
+
+    def to_tables(self, tables: object) -> dict[str, CodedTable]:
+        """See :meth:`LinkedEncoder.to_tables`."""
+        frames, keys = self.checked_frames(tables)
+        problems: list[str] = []
+        rows = _Rows(self.declared, keys)
+        derived = {name: self._derive(name, frames, rows, problems) for name in frames}
+        refuse(problems)
+        return super().to_tables(derived)
+
+    def _derive(
+        self, name: str, frames: Frames, rows: "_Rows", problems: list[str]
+    ) -> pd.DataFrame:
+        """Return a table as it is modelled."""
+        schema, keys = self.declared.tables[name], self.declared.keys[name]
+        frame = frames[name]
+        for column in keys.inherited or ():
+            ancestor = _ancestor_with(self.declared, name, column)
+            own, theirs = names_of(frame[column]), rows.values(name, ancestor, rows.keys[ancestor][column])  # fmt: skip
+            if (wrong := own != theirs).any():
+                at = int(wrong.argmax())
+                problems.append(
+                    f"Table {quote(name)} has {column}={quote(own[at])} in a row of {keys.parent_key}="
+                    f"{quote(rows.keys[name][str(keys.parent_key)][at])}, which is of {quote(theirs[at])}; correct one of them."
+                )
+        out = frame.drop(columns=list(keys.inherited or ()))
+        for column, references in (keys.since or {}).items():
+            of = schema[column]
+            try:
+                of.encode(frame[column])
+                start, *end = (self._reference(name, r, frames, rows) for r in references)
+            except InputError as error:
+                problems.append(f"Table {quote(name)}: {error}")
+                continue
+            amounts = of.amounts(frame[column])
+            low, high = (float(edge(ends)) for edge, ends in zip((np.nanmin, np.nanmax), of.code_amounts(), strict=True))  # fmt: skip
+            start = np.where(np.isnan(start), low, start)
+            days = np.clip(amounts - start, 0.0, high - low)
+            if end:
+                days = np.minimum(days, np.maximum(end[0] - start, 0.0))
+            values = pd.Series(days, index=frame.index).astype("Int64" if of.nulls else "int64")
+            out = out.drop(columns=column).assign(**{f"{column}{DAYS}": values})
+        if keys.repeats is not None:
+            values = schema[keys.repeats].convert(frame[keys.repeats])
+            again = self._again(name, values, frames, rows)
+            out[keys.repeats] = values.astype("Int64").mask(again)
+        return out
+
+    def _reference(self, name: str, reference: str, frames: Frames, rows: "_Rows") -> np.ndarray:
+        """Return the amounts of a reference for each row of a table: NaN where there is none."""
+        table, column = _split(reference, name)
+        amounts = self.declared.tables[table][column].amounts(frames[table][column])
+        if table in self.declared.lineage(name):
+            return rows.values(name, table, amounts)
+        parent, key = self.declared.keys[name].parent, str(self.declared.keys[table].parent_key)
+        last = pd.Series(amounts).groupby(rows.keys[table][key]).max()
+        own = str(self.declared.keys[name].parent_key)
+        assert parent == self.declared.keys[table].parent
+        return last.reindex(rows.keys[name][own]).to_numpy(dtype=float)
+
+    def _again(self, name: str, values: pd.Series, frames: Frames, rows: "_Rows") -> np.ndarray:
+        """Return which rows have a code that an earlier row of the same root has."""
+        parts = [np.arange(len(values))]
+        for table in reversed(self.declared.lineage(name)[:-1]):
+            row = rows.values(name, table, np.arange(len(frames[table])))
+            order = self.declared.keys[table].order
+            parts.append(row)
+            if order is not None:
+                amounts = self.declared.tables[table][order].amounts(frames[table][order])
+                parts.append(rows.values(name, table, amounts))
+        order_of_rows = np.lexsort(parts)
+        pairs = pd.DataFrame({"root": parts[-1], "code": values.to_numpy()}).iloc[order_of_rows]
+        again = np.zeros(len(values), dtype=bool)
+        again[order_of_rows] = pairs.duplicated().to_numpy()
+        return again
+
+    # Synthetic tables.
+
+    def from_tables(
+        self,
+        tables: Mapping[str, CodedTable],
+        rng: np.random.Generator,
+        within: Mapping[str, Any] | None = None,
+    ) -> Frames:
+        """See :meth:`LinkedEncoder.from_tables`."""
+        frames = super().from_tables(tables, rng, within)
+        declared = self.declared
+        rows = _Rows(declared, {name: {c: frames[name][c].to_numpy() for c in declared.keys[name].columns} for name in frames})  # fmt: skip
+        # What refers to a table beside it comes last.
+        order = sorted(declared.names, key=lambda name: self._beside(name))
+        for name in order:
+            keys, frame = declared.keys[name], frames[name]
+            if keys.repeats is not None:
+                frame[keys.repeats] = self._first_codes(name, frame[keys.repeats], rows, rng)
+            for column, references in (keys.since or {}).items():
+                of = declared.tables[name][column]
+                start, *end = (self._reference(name, r, frames, rows) for r in references)
+                lows, _ = of.code_amounts()
+                amounts = np.where(np.isnan(start), np.nanmin(lows), start)
+                amounts = amounts + frame.pop(f"{column}{DAYS}").to_numpy(dtype=float, na_value=np.nan)  # fmt: skip
+                if end:
+                    amounts = np.minimum(amounts, end[0])
+                frame[column] = of.from_amounts(amounts)
+            for column in keys.inherited or ():
+                ancestor = _ancestor_with(declared, name, column)
+                frame[column] = rows.values(name, ancestor, rows.keys[ancestor][column])
+        self._hold_years(frames)
+        return {name: frames[name][self._columns(name, frames[name])] for name in declared.names}
+
+    def _beside(self, name: str) -> bool:
+        references = [r for rs in (self.declared.keys[name].since or {}).values() for r in rs]
+        return any(_split(r, name)[0] not in self.declared.lineage(name) for r in references)
+
+    def _columns(self, name: str, frame: pd.DataFrame) -> list[str]:
+        """Return the keys and then the columns in the order of the schema."""
+        of, keys = self.declared.tables[name], self.declared.keys[name]
+        keys_first = [
+            c for c in (keys.key, keys.parent_key, *(keys.inherited or ())) if c is not None
+        ]
+        return [*dict.fromkeys([*keys_first, *(c for c in of.names if c in frame), *frame.columns])]
+
+    def _hold_years(self, frames: Frames) -> None:
+        """Lower years of the root to those of the dates that they must not be after."""
+        root = self.declared.root
+        for column, references in (self.declared.keys[root].before or {}).items():
+            years = frames[root][column]
+            key = str(self.declared.keys[root].key)
+            for reference in references:
+                table, date = _split(reference, root)
+                first = pd.to_datetime(frames[table][date]).dt.year
+                first = first.groupby(
+                    frames[table][str(self.declared.keys[table].parent_key)]
+                ).min()
+                latest = first.reindex(frames[root][key]).to_numpy(dtype=float)
+                years = years.mask(years.to_numpy() > latest, pd.Series(latest, index=years.index).fillna(0).astype(int))  # fmt: skip
+            frames[root][column] = years.astype(frames[root][column].dtype)
+
+    def _first_codes(
+        self, name: str, values: pd.Series, rows: "_Rows", rng: np.random.Generator
+    ) -> pd.Series:
+        """Return codes in place of "again", one that the same root has before; a code that is drawn anew twice is replaced.
+
+        Of a code that a root already has, what is drawn in its place is one of those that fewer roots have than the released
+        shares say, or without shares any first code of another root.
+        """
+        root, column = self.declared.root, self.declared.tables[name][str(self.declared.keys[name].repeats)]  # fmt: skip
+        roots = len(rows.keys[root][str(self.declared.keys[root].key)])
+        of_root = rows.values(name, root, np.arange(roots)).tolist()
+        released = (self.declared.released or {}).get(f"{name}.{column.name}", {})
+        weights = {int(code): float(again) for code, (_, again) in released.items()}
+        lacking = {int(code): float(share) * roots for code, (share, _) in released.items()}
+        codes = values.to_numpy(dtype=float, na_value=np.nan)
+        firsts = codes[~np.isnan(codes)].astype(np.int64)
+        out, seen = np.zeros(len(codes), dtype=np.int64), dict[int, dict[int, int]]()
+        replaced = []
+        for i, (of, code) in enumerate(zip(of_root, codes.tolist(), strict=True)):
+            before = seen.setdefault(of, {})
+            if code == code and code not in before:
+                out[i] = int(code)
+                before[out[i]] = i
+                lacking[out[i]] = lacking.get(out[i], 0.0) - 1
+            elif code != code and before:
+                out[i] = _draw([*before], [weights.get(c, 1.0) for c in before], rng)
+            else:
+                replaced.append(i)
+        # Codes that more roots have than the shares say give their rows, and then rows of "again", to those that fewer have.
+        without = set(replaced)
+        others = [i for i in rng.permutation(len(codes)).tolist() if released and i not in without]
+        rows_of = pd.DataFrame({"root": of_root, "code": out}).groupby(["root", "code"]).indices
+        for i in [*replaced, *others]:
+            before, old = seen[of_root[i]], int(out[i])
+            is_new = before.get(old) == i and i not in without
+            if is_new and lacking[old] > -1:
+                continue
+            short = [c for c, number in lacking.items() if number >= 1 and c not in before]
+            if i in without and not short:
+                out[i] = rng.choice(firsts) if len(firsts) else next(iter(column.positions))
+                before.setdefault(int(out[i]), i)
+            elif short:
+                code = _draw(short, [lacking[c] for c in short], rng)
+                if is_new:
+                    same = rows_of[of_root[i], old]
+                    out[same[out[same] == old]] = code
+                    lacking[old] += 1
+                    del before[old]
+                out[i], before[code] = code, i
+                lacking[code] -= 1
+        return pd.Series(out, index=values.index).astype(column.dtype)
+
+
+def _draw(codes: list[int], weights: list[float], rng: np.random.Generator) -> int:
+    """Return one of some codes by their weights."""
+    if len(codes) == 1:
+        return codes[0]
+    sums = np.cumsum(weights)
+    return codes[int(np.searchsorted(sums, rng.random() * sums[-1], side="right"))]
+
+
+class _Rows:
+    """The rows of ancestors for each row of a table.
+
+    Parameters
+    ----------
+    schema : LinkedSchema
+    keys : mapping of str to mapping of str to ndarray
+        By table and column.
+    """
+
+    def __init__(self, schema: LinkedSchema, keys: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+        self.schema, self.keys = schema, keys
+
+    def values(self, name: str, ancestor: str, values: np.ndarray) -> np.ndarray:
+        """Return values of an ancestor's rows for each row of a table, shape (n,)."""
+        at = name
+        line = []
+        while at != ancestor:
+            line.append(at)
+            at = str(self.schema.keys[at].parent)
+        for table in reversed(line):
+            of = self.schema.keys[table]
+            index = pd.Index(self.keys[str(of.parent)][str(self.schema.keys[str(of.parent)].key)])
+            values = values[index.get_indexer(pd.Index(self.keys[table][str(of.parent_key)]))]
+        return values
+
+
+def _split(reference: str, name: str) -> tuple[str, str]:
+    """Return the table and the column of a reference, which is of the same table where it names none."""
+    table, dot, column = reference.rpartition(".")
+    return (table, column) if dot else (name, reference)
+
+
+def _ancestor_with(schema: LinkedSchema, name: str, key: str) -> str:
+    """Return the ancestor of a table that has the key."""
+    return next(table for table in schema.lineage(name)[:-1] if schema.keys[table].key == key)

@@ -1,0 +1,151 @@
+"""The concepts of an OMOP vocabulary: a CONCEPT file, and CONCEPT_ANCESTOR where it is there."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from tabsynth._validate import quote
+from tabsynth.errors import InputError
+from tabsynth.tables.files import read_any, suffix
+
+CONCEPT, ANCESTOR = "concept", "concept_ancestor"
+NEEDED = {
+    CONCEPT: ("concept_id", "concept_name", "domain_id", "vocabulary_id", "concept_class_id",
+              "standard_concept", "concept_code", "invalid_reason"),
+    ANCESTOR: ("ancestor_concept_id", "descendant_concept_id", "min_levels_of_separation"),
+}  # fmt: skip
+PREFIX = 3  # characters of a code, where these begin with a letter, as those of ICD-10 and ATC do
+
+
+def find_table(folder: Path, name: str) -> Path | None:
+    """Return the file of a table in a folder, whatever the case of its name; None where there is none.
+
+    Raises
+    ------
+    InputError
+        If there are several.
+    """
+    files = []
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.name.lower().startswith(f"{name}."):
+            try:
+                if path.name.lower() == f"{name}{suffix(path)}".lower():
+                    files.append(path)
+            except InputError:
+                continue
+    if len(files) > 1:
+        names = ", ".join(path.name for path in files)
+        raise InputError(f"{folder} has {names} for table {quote(name)}; keep one of them.")
+    return files[0] if files else None
+
+
+class Vocabulary:
+    """The standard concepts of a vocabulary, by domain.
+
+    Parameters
+    ----------
+    concepts, ancestors : DataFrame
+        The tables CONCEPT and CONCEPT_ANCESTOR.
+    where : str
+        What messages name.
+
+    Raises
+    ------
+    InputError
+        If a table lacks a column, or there is no concept.
+    """
+
+    def __init__(self, concepts: pd.DataFrame, ancestors: pd.DataFrame | None, where: str) -> None:
+        self.where = where
+        concepts = _lower(concepts, CONCEPT, where)
+        concepts["concept_id"] = pd.to_numeric(concepts["concept_id"], errors="coerce")
+        valid = concepts["concept_id"].notna() & (
+            concepts["invalid_reason"].isna() | (concepts["invalid_reason"] == "")
+        )
+        self._concepts = concepts[valid].astype({"concept_id": "int64"})
+        self._ancestors = None if ancestors is None else _lower(ancestors, ANCESTOR, where)
+        self._standard = self._concepts[self._concepts["standard_concept"] == "S"]
+        if not len(self._standard):
+            raise InputError(
+                f"{where} has no standard concept (standard_concept 'S'), so no value of a column is known; give the CONCEPT"
+                " file of an Athena download, or leave it out: concepts are then selected privately."
+            )
+
+    @classmethod
+    def read(cls, folder: str | Path) -> "Vocabulary | None":
+        """Read the vocabulary of a folder; None where it has no CONCEPT file."""
+        place = Path(folder)
+        path = find_table(place, CONCEPT) if place.is_dir() else None
+        if path is None:
+            return None
+        above = find_table(place, ANCESTOR)
+        return cls(read_any(path), None if above is None else read_any(above), str(path))
+
+    def codes(self, domain: str, column: str) -> tuple[int, ...]:
+        """Return the concepts of a domain, or of all with an empty name, and 0, which no concept matches.
+
+        Raises
+        ------
+        InputError
+            If the vocabulary has none.
+        """
+        of = self._standard if not domain else self._standard[self._standard["domain_id"] == domain]
+        if not len(of):
+            raise InputError(
+                f"{self.where} has no standard concept of domain {quote(domain)}, which column {column} takes; give a"
+                " vocabulary with it, or leave the file out: concepts are then selected privately."
+            )
+        return 0, *sorted({*of["concept_id"].tolist()} - {0})
+
+    @cached_property
+    def names(self) -> Mapping[int, str]:
+        """The names of concepts."""
+        return dict(
+            zip(
+                self._concepts["concept_id"].tolist(),
+                self._concepts["concept_name"].astype(str).tolist(),
+                strict=True,
+            )
+        )
+
+    def parents(self, codes: tuple[int, ...]) -> dict[str, str | None]:
+        """Return a tree over codes: an ancestor of each by CONCEPT_ANCESTOR, else its vocabulary, class and prefix."""
+        of = self._concepts.drop_duplicates("concept_id").set_index("concept_id").reindex(codes)
+        text = of["concept_code"].astype(str)
+        prefix = (" " + text.str[:PREFIX]).where(text.str[:1].str.isalpha(), "")
+        group = of["vocabulary_id"].astype(str) + " " + of["concept_class_id"].astype(str) + prefix
+        tops = self._tops(codes)
+        above = {str(c): str(tops.get(c, g)) for c, g in zip(codes, group, strict=True)}
+        nodes = dict.fromkeys(above.values())
+        return {**nodes, **{code: node for code, node in above.items() if code not in nodes}}
+
+    def _tops(self, codes: tuple[int, ...]) -> dict[int, int]:
+        """Return the ancestor of each code whose group is nearest to a 25th of all codes; of several the smallest id."""
+        if self._ancestors is None:
+            return {}
+        links = self._ancestors.apply(pd.to_numeric, errors="coerce").dropna()
+        links = links[(links["min_levels_of_separation"] > 0) & links["descendant_concept_id"].isin(codes)]  # fmt: skip
+        below = links.groupby("ancestor_concept_id")["descendant_concept_id"].transform("size")
+        links = links.assign(apart=(below - len(codes) / 25).abs())
+        links = links.sort_values(["apart", "ancestor_concept_id"])
+        best = links.drop_duplicates("descendant_concept_id")
+        return dict(
+            zip(
+                best["descendant_concept_id"].astype(int).tolist(),
+                best["ancestor_concept_id"].astype(int).tolist(),
+                strict=True,
+            )
+        )
+
+
+def _lower(table: pd.DataFrame, name: str, where: str) -> pd.DataFrame:
+    """Return the needed columns of a table of the vocabulary, in lower case."""
+    table = table.rename(columns=lambda column: str(column).lower())
+    for column in NEEDED[name]:
+        if column not in table.columns:
+            raise InputError(
+                f"{where}: table {name.upper()} lacks column {quote(column)}; give the file of an Athena download."
+            )
+    return table[list(NEEDED[name])].copy()

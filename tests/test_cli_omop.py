@@ -1,0 +1,196 @@
+"""An OMOP database at the command line: fit, sample, release; bad input is one line and exit code 2, and nothing is spent."""
+
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_lines import run
+from omop_database import LOCAL, write
+
+from tabsynth.synthesizers.linked import estimator, network
+
+VISIT = "visit_occurrence"
+RECORDS = {
+    "condition_occurrence": "condition_start_date",
+    "drug_exposure": "drug_exposure_start_date",
+    "procedure_occurrence": "procedure_date",
+    "measurement": "measurement_date",
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_contexts():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(network, "CONTEXTS", 64)
+        patch.setattr(network, "MOST_STEPS", 5)
+        patch.setattr(estimator, "LEAST_GROUPS", 50)
+        yield
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with the database of a few persons, which no test changes."""
+    folder = tmp_path_factory.mktemp("omop")
+    write(folder / "omop", 60, seed=3)
+    return folder
+
+
+def copy_of(place, tmp_path):
+    shutil.copytree(place / "omop", tmp_path / "omop")
+    return tmp_path / "omop"
+
+
+def fit(folder, *more, code=0, source="omop"):
+    words = ["fit", source, "--omop", "--epsilon", "3", "-o", "model"]
+    return run(*words, *more, cwd=folder, code=code)
+
+
+def edit(folder, name, change):
+    path = folder / f"{name}.csv"
+    table = pd.read_csv(path, sep="\t" if name.isupper() else ",", dtype=object)
+    change(table).to_csv(path, index=False, sep="\t" if name.isupper() else ",")
+
+
+def without(*columns):
+    return lambda table: table.drop(columns=list(columns))
+
+
+def with_value(column, value, row=0):
+    def change(table):
+        table.loc[row, column] = value
+        return table
+
+    return change
+
+
+def with_rows(number):
+    """Return a change that adds rows of the first person."""
+    return lambda table: pd.concat(
+        [table, table.iloc[[0] * number].assign(measurement_id=range(10**6, 10**6 + number))]
+    )
+
+
+BAD = [
+    (VISIT, lambda t: t.assign(admitting_source_concept_id=0), "column 'admitting_source_concept_id', which is of CDM 5.3"),
+    ("drug_exposure", None, "has no table 'drug_exposure'; add it"),
+    ("person", without("year_of_birth"), "Table person lacks column 'year_of_birth', which CDM 5.4 asks for; add it."),
+    ("condition_occurrence", with_value("condition_concept_id", "4711"), "condition_concept_id=4711, which is no standard concept of domain 'Condition'"),
+    ("condition_occurrence", with_value("condition_concept_id", "flu"), "condition_concept_id='flu', which is not a whole number; correct it."),
+    (VISIT, with_value("visit_start_date", "1800-01-01"), "visit_start_date='1800-01-01' of person_id=10001, before year_of_birth="),
+    (VISIT, with_value("visit_end_date", "soon"), "visit_end_date='soon', which is not a date, such as 2019-12-31; correct it."),
+    ("measurement", with_rows(10_000), "rows of person_id="),
+    ("person", lambda t: pd.concat([t, t[:1]]), "has key person_id='10001' twice"),
+    ("CONCEPT", lambda t: t[:0], "has no standard concept (standard_concept 'S')"),
+    ("CONCEPT", lambda t: t[t["domain_id"] != "Drug"], "has no standard concept of domain 'Drug', which column drug_concept_id takes"),
+    ("CONCEPT", without("domain_id"), "table CONCEPT lacks column 'domain_id'"),
+    ("condition_occurrence", with_value("visit_occurrence_id", "7"), "has visit_occurrence_id='7', which is no key of table 'visit_occurrence'"),
+    ("condition_occurrence", with_value("person_id", "10002"), "has person_id='10002' in a row of visit_occurrence_id="),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "change", "says"), BAD)
+def test_bad_databases_are_refused_before_anything_is_charged(place, tmp_path, name, change, says):
+    folder = copy_of(place, tmp_path)
+    if change is None:
+        (folder / f"{name}.csv").unlink()
+    else:
+        edit(folder, name, change)
+    ledger = ("--ledger", "ledger.jsonl")
+    run("ledger", "create", "ledger.jsonl", "--epsilon", "9", "--unit", "person_id", cwd=tmp_path)
+    before = (tmp_path / "ledger.jsonl").read_bytes()
+    done = fit(tmp_path, *ledger, code=2)
+    assert says in done.stderr and len(done.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in done.stderr and not (tmp_path / "model").exists()
+    assert (tmp_path / "ledger.jsonl").read_bytes() == before
+
+
+def test_the_version_that_a_database_states(place, tmp_path):
+    folder = copy_of(place, tmp_path)
+    pd.DataFrame({"cdm_version": ["v6.0.0"]}).to_csv(folder / "cdm_source.csv", index=False)
+    done = fit(tmp_path, code=2)
+    assert "cdm_source has cdm_version='v6.0.0'; tabsynth reads CDM 5.4" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--linked", "x.json"), ("--schema", "x.json"), ("--set", "steps=3"), ("--checkpoint", "c"), ("--sep", ";")],
+)  # fmt: skip
+def test_options_that_a_database_does_not_take(place, options):
+    done = fit(place, *options, code=2)
+    assert f"An OMOP database takes no {options[0]}" in done.stderr
+
+
+def test_a_vocabulary_needs_a_database(place):
+    words = ("fit", "omop/person.csv", "--epsilon", "1", "-o", "model", "--vocabulary", "omop")
+    assert "--vocabulary goes with --omop" in run(*words, cwd=place, code=2).stderr
+
+
+def check(tables, concepts=None):
+    """What every synthetic database holds."""
+    person = tables["person"].set_index("person_id")
+    visit = tables[VISIT].set_index("visit_occurrence_id")
+    assert person.index.is_unique and visit.index.is_unique
+    assert visit["person_id"].isin(person.index).all()
+    assert (visit["visit_start_date"] <= visit["visit_end_date"]).all()
+    born = visit["person_id"].map(person["year_of_birth"])
+    assert (visit["visit_start_date"].str[:4].astype(int) >= born).all()
+    for name, column in RECORDS.items():
+        of = tables[name]["visit_occurrence_id"].map(visit["visit_start_date"])
+        until = tables[name]["visit_occurrence_id"].map(visit["visit_end_date"])
+        assert ((tables[name][column] >= of) & (tables[name][column] <= until)).all()
+        same = tables[name]["visit_occurrence_id"].map(visit["person_id"])
+        assert (tables[name]["person_id"] == same).all()
+    last = tables["death"]["person_id"].map(visit.groupby("person_id")["visit_end_date"].max())
+    assert (last.isna() | (tables["death"]["death_date"] >= last)).all()
+    assert tables["death"]["person_id"].is_unique
+    if concepts is not None:
+        for table in tables.values():
+            for column in table.filter(like="concept_id"):
+                assert set(table[column]) <= concepts | {0}
+
+
+def read(folder):
+    return {path.stem: pd.read_csv(path) for path in folder.glob("*.csv")}
+
+
+@pytest.mark.slow
+def test_fit_sample_and_release(place, tmp_path):
+    copy_of(place, tmp_path)
+    done = fit(tmp_path)
+    assert "Concepts are known from CONCEPT; 12% of the budget (in 1/σ²)" in done.stdout
+    assert "schema: concepts of persons" in done.stdout
+    run("sample", "model", "-o", "made", "-n", "80", cwd=tmp_path)
+    made = read(tmp_path / "made")
+    standard = pd.read_csv(tmp_path / "omop" / "CONCEPT.csv", sep="\t")
+    check(made, {*standard["concept_id"][standard["standard_concept"] == "S"]})
+    real = read(tmp_path / "omop")
+    for name, table in made.items():
+        assert set(table.columns) <= set(real[name].columns) and len(made["person"]) == 80
+        assert not any(c.endswith("source_value") or c == "sig" for c in table.columns)
+    done = run("verify", "made", cwd=tmp_path, code=4)
+    assert done.stdout.count("not authenticated") == 7
+    certificate = json.loads((tmp_path / "made" / "death.csv.certificate.json").read_text())
+    assert (
+        certificate["epsilon"] <= 3
+        and "condition_occurrence.condition_concept_id" in certificate["public"]["released"]
+    )
+    purposes = [item["purpose"] for item in certificate["mechanisms"]]
+    assert any("schema: concepts of persons" in purpose for purpose in purposes)
+
+
+@pytest.mark.slow
+def test_a_duckdb_file_without_a_vocabulary(place, tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(str(tmp_path / "cdm.duckdb")) as connection:
+        for path in (place / "omop").glob("*.csv"):
+            if not path.stem.isupper():
+                connection.execute(f"CREATE TABLE {path.stem} AS SELECT * FROM '{path}'")
+    done = fit(tmp_path, source="cdm.duckdb")
+    assert "Concepts are selected privately" in done.stdout
+    run("sample", "model", "-o", "made", "-n", "40", cwd=tmp_path)
+    check(
+        read(tmp_path / "made"),
+        {*range(10**6), *np.arange(LOCAL, LOCAL + 10**8)} if False else None,
+    )
