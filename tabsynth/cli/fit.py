@@ -80,6 +80,7 @@ def fit(
         what = "Linked tables"
         if columns.omop:
             what = "An OMOP database"
+            del refused["save_schema"]
             refused |= {"linked": columns.linked, "duckdb": engine.duckdb, "checkpoint": running.checkpoint}  # fmt: skip
             refused |= reading.options
         refuse({**refused, **asdict(settings), **asdict(prior), **own}, what)

@@ -81,7 +81,7 @@ class DerivedEncoder(LinkedEncoder):
     """
 
     def __init__(self, schema: LinkedSchema) -> None:
-        plain = {"since": None, "inherited": None, "before": None, "repeats": None}
+        plain: dict[str, Any] = {"since": None, "inherited": None, "before": None, "repeats": None}
         super().__init__(
             LinkedSchema(
                 {name: _inner(of, schema.keys[name]) for name, of in schema.tables.items()},
