@@ -167,7 +167,7 @@ def _on_gpu(parts: Rows) -> dict[str, str]:
         "ON_GPU": _range({"recorded": {"rows": of_sgd}}, "recorded"),
         "GPU_STEPS": _ratios(named, "step", "batch"),
         "GPU_TIMES": ", ".join(
-            f"{row['private_ms']:.2f} ms at a batch of {row['batch']:,}"
+            f"{row['private_ms']:.2f} ms at {row['batch']:,}"
             for row in steps
             if row["both"] == "recorded" and row["step"].startswith("WGAN")
         ),
