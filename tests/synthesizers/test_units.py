@@ -263,7 +263,7 @@ def test_what_protects_records_is_refused_under_a_unit() -> None:
     """A private draft without the unit, and one of a unit without it or with another."""
     unit, other = ({"column": name, "max_rows": 2} for name in (UNIT, "other"))
     drafted = draft_private(stays()[["ward"]], 5.0).to_dict()
-    with pytest.raises(InputError, match="protect one record, and a fit with it would protect all"):
+    with pytest.raises(InputError, match="protects one record, and a fit with it would protect all"):
         Schema.from_dict({**drafted, "unit": unit})
     with_unit = draft_private(
         stays()[["ward", UNIT]], 5.0, design=Design(unit=UNIT, max_rows_per_unit=3)
@@ -272,7 +272,7 @@ def test_what_protects_records_is_refused_under_a_unit() -> None:
         with pytest.raises(InputError, match="privacy costs do not add up"):
             Schema.from_dict({**with_unit.to_dict(), **change})
     without = {n: part for n, part in with_unit.to_dict().items() if n != "unit"}
-    with pytest.raises(InputError, match="protect all records of one 'patient', and a fit"):
+    with pytest.raises(InputError, match="protects all records of one 'patient', and a fit"):
         Schema.from_dict(without)
     with pytest.raises(InputError, match="used at most 3 rows of each unit, and it declares 2"):
         Schema.from_dict({**with_unit.to_dict(), "unit": unit})
