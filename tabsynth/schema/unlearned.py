@@ -1,9 +1,8 @@
 """Columns that no synthesizer learns: identifiers, which a pattern can generate, and free text."""
 
+import math
 import re
-import uuid
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +12,8 @@ from tabsynth._validate import check_text, quote
 from tabsynth.errors import InputError
 from tabsynth.schema.column import Column, JsonTypes
 
-_PART = re.compile(r"\{(?:(\d{1,2}) (digits|letters|hex)|(uuid))\}")
+_PART = re.compile(r"\{(\d{1,2}) (digits|letters|hex)\}")
+_UUID = "{8 hex}-{4 hex}-{4 hex}-{4 hex}-{12 hex}"
 _ALPHABETS = {
     "digits": "0123456789",
     "letters": "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
@@ -115,8 +115,8 @@ class Identifier(Text):
         if self.pattern is None:
             return
         check_text(where, self.pattern)
-        literal = _PART.sub("", self.pattern)
-        if "{" in literal or "}" in literal or not _PART.search(self.pattern):
+        texts = [text for text, _, _ in self._parts]
+        if len(texts) == 1 or any(sign in text for text in texts for sign in "{}"):
             raise InputError(
                 f"{where}: pattern {quote(self.pattern)} is not understood; write text with parts such as"
                 " {8 digits}, {3 letters}, {12 hex} or {uuid}."
@@ -134,17 +134,14 @@ class Identifier(Text):
         """True if synthetic tables have the column."""
         return self.pattern is not None
 
-    @cached_property
+    @property
     def _parts(self) -> list[tuple[str, str, int]]:
-        """The pattern: text, and the alphabet and length that follow it; the last text has length 0."""
-        parts, end = [], 0
+        """The texts of the pattern, each with the alphabet and the number of the characters that follow it."""
         assert self.pattern is not None
-        for match in _PART.finditer(self.pattern):
-            text = self.pattern[end : match.start()]
-            kind = "uuid" if match[3] else match[2]
-            parts.append((text, kind, int(match[1] or 32)))
-            end = match.end()
-        return [*parts, (self.pattern[end:], "", 0)]
+        first, *rest = _PART.split(self.pattern.replace("{uuid}", _UUID))
+        texts = [first, *rest[2::3]]
+        lengths, alphabets = [*map(int, rest[::3]), 0], [*(_ALPHABETS[k] for k in rest[1::3]), "-"]
+        return list(zip(texts, alphabets, lengths, strict=True))
 
     def generate(self, rows: int, rng: np.random.Generator) -> pd.Series:
         """Return ``rows`` different identifiers.
@@ -154,45 +151,26 @@ class Identifier(Text):
         InputError
             If the pattern has fewer of them.
         """
-        possible = 1
-        for _, kind, length in self._parts:
-            possible *= 16**length if kind == "uuid" else len(_ALPHABETS.get(kind, "-")) ** length
+        possible = math.prod(len(alphabet) ** length for _, alphabet, length in self._parts)
         if rows > possible:
             raise InputError(
                 f"Column {quote(self.name)}: pattern {quote(self.pattern)} has {possible:,} identifiers, fewer"
                 f" than {rows:,} rows; give it more digits."
             )
-        if possible <= 4 * rows + 1000:
-            numbers = rng.permutation(possible)[:rows].tolist()
-        else:
-            seen: dict[int, None] = {}
-            while len(seen) < rows:
-                for number in self._draws(rows - len(seen), rng):
-                    seen.setdefault(number)
-            numbers = list(seen)
-        values: Any = [self._text_of(number) for number in numbers]
+        seen: dict[str, None] = {}
+        while len(seen) < rows:
+            seen |= dict.fromkeys(self._draw(rows, rng))
+        values: Any = list(seen)[:rows]
         if self.value_type == "int":
             values = [int(value) for value in values]
         return pd.Series(values, dtype=object, name=self.name).astype(self.dtype)
 
-    def _draws(self, count: int, rng: np.random.Generator) -> list[int]:
-        numbers = [0] * count
-        for _, kind, length in self._parts:
-            base = 16 if kind == "uuid" else len(_ALPHABETS.get(kind, "-"))
-            digits = rng.integers(0, base, size=(count, length)).tolist()
-            for i, row in enumerate(digits):
-                for digit in row:
-                    numbers[i] = numbers[i] * base + digit
-        return numbers
-
-    def _text_of(self, number: int) -> str:
-        out = []
-        for text, kind, length in reversed(self._parts):
-            alphabet = _ALPHABETS["hex" if kind == "uuid" else kind] if kind else "-"
-            symbols = []
-            for _ in range(length):
-                number, digit = divmod(number, len(alphabet))
-                symbols.append(alphabet[digit])
-            code = "".join(reversed(symbols))
-            out.append(text + (str(uuid.UUID(code)) if kind == "uuid" else code))
-        return "".join(reversed(out))
+    def _draw(self, rows: int, rng: np.random.Generator) -> list[str]:
+        """Return identifiers, of which some may be equal."""
+        out = [""] * rows
+        for text, alphabet, length in self._parts:
+            drawn = rng.choice(list(alphabet), (rows, length))
+            out = [
+                f"{before}{text}{''.join(more)}" for before, more in zip(out, drawn, strict=True)
+            ]
+        return out
