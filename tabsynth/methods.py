@@ -127,8 +127,6 @@ class Method:
     curves : dict
         By name of a curve that a certificate prints, the purposes whose uses its steps count. The curves of rows that cost
         nothing are not among them.
-    votes : bool
-        Whether the method learns from noisy votes of a teacher ensemble. Its plans then list labels.
     by_schema : bool
         Whether the noise depends on the columns. A plan then needs the schema.
     audit_fixture : str or None
@@ -140,7 +138,6 @@ class Method:
     estimator: str
     required: Callable[[Fit], Required]
     curves: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    votes: bool = False
     by_schema: bool = False
     audit_fixture: str | None = None
 
@@ -157,7 +154,6 @@ _PATE_GAN = Method(
     estimator="PATEGAN",
     required=_of_pate_gan,
     curves=VOTE_CURVES,
-    votes=True,
     audit_fixture="tabsynth.auditing.fixtures.pate",
 )
 METHODS: dict[str, Method] = {

@@ -16,7 +16,7 @@ from tabsynth.privacy.accounting.attackers import (
     attack_bounds,
     epsilon_of_advantage,
 )
-from tabsynth.privacy.accounting.labels import LabelPlan, Labels, check_budget, plan_labels
+from tabsynth.privacy.accounting.labels import check_budget
 from tabsynth.privacy.accounting.mechanisms import (
     THRESHOLD_SHARE,
     Gaussian,
@@ -32,14 +32,11 @@ __all__ = [
     "AdvantagePlan",
     "ColumnError",
     "DraftPlan",
-    "LabelPlan",
-    "Labels",
     "bounds_of",
     "column_errors",
     "plan",
     "plan_advantage",
     "plan_draft",
-    "plan_labels",
 ]
 
 

@@ -11,8 +11,6 @@ from typer.testing import CliRunner
 
 from tabsynth import PATEACGAN, PATEGAN
 from tabsynth.cli import app, console
-from tabsynth.cli.options import METHOD_NAMES
-from tabsynth.methods import METHODS
 
 PATE = ("plan", "--rows", "19077", "--method", "pate-gan", "--epsilon", "1")
 
@@ -24,16 +22,13 @@ def told(*words):
 
 
 def test_labels_are_told():
-    """What a budget affords, and what the method makes of it."""
+    """The plan of the fit, and how many of its labels are right."""
     text = told(*PATE)
-    rows = [line.split() for line in text.splitlines()]
-    assert ["1,907", "10", "289.8", "8,063"] in rows
-    assert "0.95 if 0.75 agree" in text and "1,907 teachers of 10 rows" in text
     own = PATEGAN(make_schema(), epsilon=1.0, rows=19_077).plan(estimate_time=False)
     assert str(own) in text
     vote = own.spends[-1].mechanism
     agreed = (0.75 - 0.5) * vote.teachers / vote.noise
-    assert f"{NormalDist().cdf(agreed):.3g} if 0.75 agree" in text.splitlines()[-3]
+    assert f"{NormalDist().cdf(agreed):.3g} if 0.75 agree" in text
 
 
 @pytest.mark.slow
@@ -52,13 +47,6 @@ def test_votes_on_classes_are_priced():
     ]
     assert purposes[0] == ["one-way counts", "votes"]
     assert purposes[1] == ["one-way counts", "votes", "class votes"]
-
-
-def test_labels_as_json():
-    result = json.loads(told(*PATE, "--delta", "1e-6", "--json"))
-    assert result["method"] == "pate-gan" and (result["rows"], result["delta"]) == (19077, 1e-6)
-    assert (result["consensus"], result["flips"], result["target_queries"]) == (0.75, 0.05, 5000)
-    assert 1907 in [labels["teachers"] for labels in result["grid"]]
 
 
 def test_a_preset_is_planned(tmp_path):
@@ -105,7 +93,6 @@ def test_a_table_on_a_terminal_is_ruled(monkeypatch, capsys):
     ("words", "says"),
     [
         (("--rows", "0", "--method", "pate-gan", "--epsilon", "1"), "rows"),
-        (("--rows", "12", "--method", "pate-gan", "--epsilon", "1"), "got 12"),
         (("--rows", "99", "--method", "pate-gan", "--epsilon", "inf"), "got inf"),
         (("--rows", "99", "--method", "pate-gan", "--epsilon", "nan"), "epsilon"),
         (("--rows", "99", "--method", "gan", "--epsilon", "1"), ["--method", "'gan'"]),
@@ -119,10 +106,6 @@ def test_a_table_on_a_terminal_is_ruled(monkeypatch, capsys):
 )
 def test_what_cannot_be_planned(tmp_path, words, says):
     refused("plan", *words, cwd=tmp_path, says=says)
-
-
-def test_every_method_can_be_planned():
-    assert {name for name, m in METHODS.items() if m.votes} <= {*METHOD_NAMES}
 
 
 def test_epsilon_of_an_advantage_is_told():

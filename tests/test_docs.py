@@ -194,7 +194,10 @@ def test_the_page_of_commands_has_every_command_with_its_whole_help(conf):
     for name in ("fit", "schema declare", "ledger create"):
         assert f"`tabsynth {name}`" in text
     assert "--accept-drafted-domain" in text and not re.search(r"^\* .*\.\.\.$", text, re.M)
-    assert "* `plan`: Show the noise and the number of labels that a privacy budget allows" in text
+    assert (
+        "* `plan`: Show the noise and the number of uses of each mechanism that a privacy budget allows"
+        in text
+    )
 
 
 FORMULA = re.compile(r"(?<!\\)(\$\$?)(.+?)(?<!\\)\1", re.DOTALL)

@@ -34,7 +34,6 @@ from tabsynth.planning import (
     column_errors,
     plan_advantage,
     plan_draft,
-    plan_labels,
 )
 from tabsynth.privacy import ProjectLedger
 from tabsynth.schema.column import KINDS, Column
@@ -154,7 +153,6 @@ def objects(tmp_path_factory):
         RowCounter(),
         *(method(epsilon=1.0, **needed(method)) for method in METHODS.values()),
         LinkedMargNet(linked, epsilon=1.0),
-        plan_labels(300, 1.0),
         *(thing for thing in map(made_alone, public_classes()) if thing is not None),
     ]
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -18,18 +18,20 @@ from tabsynth.cli.options import (
     typed_options,
 )
 from tabsynth.errors import InputError
-from tabsynth.methods import METHODS
 
 if TYPE_CHECKING:
-    from tabsynth.planning import ColumnError, DraftPlan, LabelPlan
+    from tabsynth.planning import ColumnError, DraftPlan
     from tabsynth.schema.schema import Schema
     from tabsynth.synthesizers.plan import Plan
+
+
+CONSENSUSES = (0.55, 0.6, 0.75, 0.9)  # at which the share of right labels is stated
 
 
 @app.command()
 @cli_command
 def plan(request: PlanRequest, settings: Settings) -> None:
-    """Show the noise and the number of labels that a privacy budget allows, without a table.
+    """Show the noise and the number of uses of each mechanism that a privacy budget allows, without a table.
 
     With --columns, show how many columns a fit without a schema keeps; with --table, the error of the cells of a table.
     With --max-advantage in place of --epsilon, show the ε that keeps the advantage of every attacker below a bound.
@@ -63,23 +65,19 @@ def print_plan(request: PlanRequest, schema: "Schema | None", settings: Mapping[
     InputError
         If there is no such method, or it does not take a setting.
     """
-    from tabsynth.planning import bounds_of, column_errors, plan, plan_facts, plan_labels
+    from tabsynth.planning import bounds_of, column_errors, plan, plan_facts
 
     method, budget = request.method, _budget(request)
     check_method(method)
     own = typed_options({"time_budget": seconds(request.time_budget, "--time-budget")})
     parameters = arguments_of(method, own, settings, complete=False)
-    labels = plan_labels(**budget) if METHODS[method].votes else None
     fit_plan = plan(method, **budget, schema=schema, **parameters)
     errors = () if schema is None else column_errors(fit_plan, schema, request.rows)
     if not request.as_json:
-        if labels is not None:
-            _print_labels(labels, fit_plan)
-        else:
-            _print_noise(fit_plan, errors, request.rows)
+        _print_noise(fit_plan, errors, request.rows)
         return _print_bounds_of(fit_plan)
     facts = {"method": method, **budget, "default": plan_facts(fit_plan)}
-    facts |= {"errors": [asdict(error) for error in errors]} if labels is None else labels.to_dict()
+    facts |= {"errors": [asdict(error) for error in errors]}
     bounds = bounds_of(fit_plan)
     attacker = {} if bounds is None else {"attacker": bounds.to_dict()}
     return say(json.dumps({**facts, **attacker}))
@@ -225,44 +223,14 @@ def print_draft(planned: "DraftPlan") -> None:
     )
 
 
-def _print_labels(plan: "LabelPlan", fit_plan: "Plan") -> None:
+def _print_noise(fit_plan: "Plan", errors: "Sequence[ColumnError]", rows: int) -> None:
     from tabsynth.privacy.accounting.labels import share_right
     from tabsynth.privacy.accounting.mechanisms import NoisyVote
 
-    say(
-        f"Labels for ε = {plan.epsilon:g}, δ = {plan.delta:g} if the whole budget is used for them;"
-        f" {plan.rows:,} declared rows."
-    )
-    say_table(
-        ("teachers", "rows per teacher", "noise", "labels"),
-        [
-            (
-                f"{x.teachers:,}",
-                f"{x.rows_each:,}",
-                f"{x.noise:.4g}",
-                f"{x.labels:,}",
-            )
-            for x in plan.grid
-        ],
-    )
-    say("noise: standard deviation, in votes; labels: by exact binary accounting")
-    say(
-        f"share of correct labels by the share of teachers that agree: {_agreement_text(plan.right)}"
-    )
-    say(plan.reason)
-    say("Default of the method, with more labels and more noise for each:")
     say(as_typed(str(fit_plan)))
     for vote in (s.mechanism for s in fit_plan.spends if isinstance(s.mechanism, NoisyVote)):
-        right = [(consensus, share_right(consensus, vote)) for consensus, _ in plan.right]
-        say(f"  share of correct labels: {_agreement_text(right)}")
-
-
-def _agreement_text(right: Iterable[tuple[float, float]]) -> str:
-    return ", ".join(f"{share:.3g} if {consensus:g} agree" for consensus, share in right)
-
-
-def _print_noise(fit_plan: "Plan", errors: "Sequence[ColumnError]", rows: int) -> None:
-    say(as_typed(str(fit_plan)))
+        right = [f"{share_right(c, vote):.3g} if {c:g} agree" for c in CONSENSUSES]
+        say(f"  share of correct labels, by the share of teachers that agree: {', '.join(right)}")
     if errors:
         say(f"Expected error of the counts of single columns, for {rows:,} declared rows:")
         say_table(

@@ -5,14 +5,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import laplace, norm
 
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import ACCOUNTINGS, MOST_TEACHERS, NoisyVote
-from tabsynth.privacy.noise.votes import chance_of_yes, majority, noise_for
+from tabsynth.privacy.noise.votes import chance_of_yes, majority
 
 DRAWS = 40_000
 
@@ -73,24 +71,6 @@ def test_counts_that_no_vote_has_are_refused() -> None:
     for counts in ([-1], [3, 11], [math.nan]):
         with pytest.raises(InputError, match=r"\[0, 10\]"):
             majority(np.array(counts), vote(5.0, 10), np.random.default_rng(0))
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    teachers=st.integers(1, 5000),
-    consensus=st.floats(0.51, 1.0),
-    flips=st.floats(1e-6, 0.49),
-    accounting=st.sampled_from(ACCOUNTINGS),
-)
-def test_noise_for_wished_flips(
-    teachers: int, consensus: float, flips: float, accounting: str
-) -> None:
-    noise = noise_for(teachers, consensus, flips, accounting)
-    if accounting == "laplace":
-        u = (2 * consensus - 1) * teachers / noise
-        assert math.exp(-u) * (1 + u / 2) / 2 == pytest.approx(flips, rel=1e-6)
-    else:
-        assert noise == pytest.approx((0.5 - consensus) * teachers / norm.ppf(flips), rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The noisy answers of a vote, from clean counts; and how sure an answer is."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -73,26 +72,3 @@ def chance_of_yes(counts: np.ndarray, mechanism: NoisyVote) -> np.ndarray:
     u = 2 * np.abs(margin) / mechanism.noise
     tail = np.exp(-u) * (1 + u / 2) / 2
     return np.where(margin > 0, 1 - tail, tail)
-
-
-def noise_for(teachers: int, consensus: float, flips: float, accounting: str) -> float:
-    """Return the noise, in votes, at which a vote with ``consensus`` is answered wrongly with chance ``flips``.
-
-    Parameters
-    ----------
-    consensus : float
-        Share of the teachers who agree, in (0.5, 1].
-    flips : float
-        In (0, 0.5).
-    """
-
-    def wrong(noise: float) -> float:
-        vote = NoisyVote(noise=noise, teachers=teachers, accounting=accounting)
-        return float(chance_of_yes(np.array((1 - consensus) * teachers), vote))
-
-    # The chance depends on noise/teachers alone, and rises with it: bisection in logs.
-    low, high = math.log(1e-9 * teachers), math.log(1e9 * teachers)
-    while high - low > 1e-12:
-        middle = (low + high) / 2
-        low, high = (low, middle) if wrong(math.exp(middle)) > flips else (middle, high)
-    return math.exp(low)

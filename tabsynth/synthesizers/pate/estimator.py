@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from tabsynth._validate import in_range, integer, one_of, quote
 from tabsynth.encoding.table import Layout
 from tabsynth.errors import InputError
 from tabsynth.methods import CLASS_VOTES, VOTES
-from tabsynth.privacy.accounting.labels import LEAST_ROWS, LEAST_ROWS_EACH, plan_labels, share_right
+from tabsynth.privacy.accounting.labels import recommend_teachers, share_right
 from tabsynth.privacy.accounting.mechanisms import MOST_TEACHERS, Gaussian, NoisyVote
 from tabsynth.schema.column import Column
 from tabsynth.schema.conditions import code_of
@@ -59,13 +59,6 @@ WEAK = {
     False: (8, "votes of networks added nothing to the noisy one-way counts of a census table"),
     True: (1, "pairs of columns were further from a census table than independent columns (tvd2)"),
 }
-
-
-@lru_cache(maxsize=64)
-def recommend_teachers(rows: int, epsilon: float, delta: float) -> int:
-    """Return the planner's number of teachers; where no label is affordable, teachers of ten rows."""
-    number = plan_labels(rows, epsilon, delta).recommended if rows >= LEAST_ROWS else None
-    return number or min(max(2, rows // LEAST_ROWS_EACH), MOST_TEACHERS)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
