@@ -51,7 +51,8 @@ def test_from_a_table_to_rows_of_a_class(folder):
     assert pd.read_csv(folder / "all.csv", na_values=["N"])["job"].nunique() > 1
     assert verify(folder / "two.csv").consistent
     certificate = json.loads((folder / "two.csv.certificate.json").read_text())
-    assert [m["purpose"] for m in certificate["mechanisms"]] == ["one-way counts", "votes"]
+    purposes = [m["purpose"] for m in certificate["mechanisms"]]
+    assert purposes == ["one-way counts", "autoencoder", "votes"]
     refused(
         *["sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--where", "job=7"],
         cwd=folder,
@@ -80,7 +81,7 @@ def test_the_networks_of_pate_acgan(folder):
     loaded = load(folder / "model.tabsynth")
     assert loaded.teachers == "networks"
     purposes = [m["purpose"] for m in loaded.certificate()["mechanisms"]]
-    assert purposes == ["one-way counts", "votes", "class votes"]
+    assert purposes == ["one-way counts", "autoencoder", "votes", "class votes"]
 
 
 @pytest.mark.parametrize(

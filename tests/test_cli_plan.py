@@ -45,8 +45,8 @@ def test_votes_on_classes_are_priced():
         ]
         for more in ((), ("--set", "teachers=networks"))
     ]
-    assert purposes[0] == ["one-way counts", "votes"]
-    assert purposes[1] == ["one-way counts", "votes", "class votes"]
+    assert purposes[0] == ["one-way counts", "autoencoder", "votes"]
+    assert purposes[1] == [*purposes[0], "class votes"]
 
 
 def test_a_preset_is_planned(tmp_path):

@@ -19,9 +19,9 @@ CONFIGS = json.loads(Path(__file__).with_name("configs_of_0_2.json").read_text("
 MODELS: dict[str, Any] = {
     "dp-wgan": lambda: small(rows=60),
     "dp-gan": lambda: small_dpgan(config={"generator__anchor": 1.0}),  # the default of that version
-    "pate-gan": small_pate,
+    "pate-gan": lambda: small_pate(autoencoder=None),
     "pate-gan, paper": lambda: small_pate(teachers="networks", config={"start_from_counts": False}),
-    "pate-acgan": lambda: small_acgan(class_shares={"x": 0.5, "y": 0.5}),
+    "pate-acgan": lambda: small_acgan(class_shares={"x": 0.5, "y": 0.5}, autoencoder=None),
 }
 
 

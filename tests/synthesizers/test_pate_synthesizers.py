@@ -17,7 +17,12 @@ from torch import Tensor
 from tabsynth import PATEACGAN, PATEGAN, InputError, Schema, TabsynthError, load
 from tabsynth.errors import PlanWarning
 from tabsynth.privacy.accounting.accountants import epsilon_of
-from tabsynth.privacy.accounting.mechanisms import MOST_TEACHERS, Gaussian, NoisyVote
+from tabsynth.privacy.accounting.mechanisms import (
+    MOST_TEACHERS,
+    Gaussian,
+    NoisyVote,
+    SubsampledGaussian,
+)
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import PrivateTable
 from tabsynth.schema import Column
@@ -33,11 +38,15 @@ torch.set_num_threads(1)
 def test_the_budget_goes_to_counts_and_votes(tmp_path: Path) -> None:
     """R6, R7: what is on the certificate composes to ε, here by a second road, and is never passed."""
     model = small_pate(epsilon=2.0).fit(frame())
-    counts, votes = model.certificate()["mechanisms"]
+    counts, coder, votes = model.certificate()["mechanisms"]
     assert (counts["purpose"], votes["purpose"], votes["count"]) == ("one-way counts", "votes", 60)
+    steps = SubsampledGaussian(
+        noise_multiplier=coder["noise_multiplier"], sampling_rate=coder["sampling_rate"]
+    )
     assert (votes["mechanism"], votes["teachers"]) == ("noisy-vote", 7)
     mechanism = NoisyVote(noise=votes["noise"], teachers=7)
     both = [(Gaussian(noise_multiplier=counts["noise_multiplier"]), 1), (mechanism, 60)]
+    both.insert(1, (steps, coder["count"]))
     spent = model.certificate()["epsilon"]
     assert 1.98 < spent == pytest.approx(epsilon_of(both, 1e-5)) and spent <= 2.0
     model.sample_to(tmp_path / "t.csv", 30)
@@ -75,7 +84,7 @@ def test_all_uses_of_a_round_are_written_off_before_the_rows_are_read(
         return rows
 
     monkeypatch.setattr(PrivateTable, "read", read)
-    small_acgan(teachers="networks", config={"queries": 31}).fit(frame())
+    small_acgan(teachers="networks", config={"queries": 31}, autoencoder=None).fit(frame())
     assert reads == [
         ("one-way counts", 1, 1),
         ("votes", 16, 16),
@@ -126,7 +135,7 @@ def test_goes_on_after_ctrl_c(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
     )
 
     stop = stop_at("votes", 2, KeyboardInterrupt)
-    model = small_pate(teachers=kind)
+    model = small_pate(teachers=kind, autoencoder=None)
     with pytest.raises(KeyboardInterrupt):
         model.fit(frame(), checkpoint=tmp_path / "ck", progress=stop)
     first = model.certificate()
@@ -134,7 +143,8 @@ def test_goes_on_after_ctrl_c(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert first["training"]["stopped"] == "interrupted" and len(model.sample(3)) == 3
     names = b" ".join(f.read_bytes() for f in (tmp_path / "ck").glob("state-*"))
     assert b"teach" not in names.lower() and b"trainer" not in names
-    repeated = small_pate(teachers=kind).fit(frame(), checkpoint=tmp_path / "ck")
+    repeated = small_pate(teachers=kind, autoencoder=None)
+    repeated.fit(frame(), checkpoint=tmp_path / "ck")
     assert {m["purpose"]: m["count"] for m in repeated.ledger_.to_list()} == {
         "one-way counts": 1,
         "votes": 60,
@@ -354,14 +364,15 @@ def test_a_plan_says_where_votes_are_noise() -> None:
 
 
 def test_a_plan_says_where_votes_of_networks_add_nothing() -> None:
-    """Without a class, up to ε = 8; with one they are worse than independent columns at ε = 1 (reports/pate)."""
+    """Without a class, up to ε = 8; with one and no autoencoder they are worse than independent columns at ε = 1."""
     settings: dict[str, Any] = {"rows": 20_000, "teachers": "networks"}
 
     def text(epsilon: float) -> str:
         return str(PATEGAN(SCHEMA, epsilon=epsilon, **settings).plan(estimate_time=False))
 
     assert "added nothing" in text(8.0) and "added nothing" not in text(20.0)
-    for epsilon, weak in ((1.0, 1), (8.0, 0)):
+    for epsilon, autoencoder, weak in ((1.0, None, 1), (8.0, None, 0), (1.0, "preset", 0)):
+        settings["autoencoder"] = autoencoder
         classed = PATEACGAN(SCHEMA, epsilon=epsilon, class_column="k", **settings)
         assert str(classed.plan(estimate_time=False)).count("further from a census table") == weak
 
@@ -390,7 +401,7 @@ def test_labels_are_as_many_as_their_noise_allows(epsilon: float, accounting: st
 
 def test_class_votes_follow_the_same_noise_and_a_round_has_a_label() -> None:
     model = PATEACGAN(SCHEMA, epsilon=2.0, class_column="k", teachers="networks", rows=8000)
-    _, votes, classes = model.plan(estimate_time=False).spends
+    *_, votes, classes = model.plan(estimate_time=False).spends
     assert votes.count == classes.count < networks_config().queries
     assert isinstance(votes.mechanism, NoisyVote)
     assert votes.mechanism.noise <= 0.15 * votes.mechanism.teachers
@@ -435,7 +446,7 @@ def test_learns_a_dependence_that_shuffled_columns_lack(teachers: int, least: fl
 def test_a_plan_names_the_teachers() -> None:
     plan = small_pate(rows=50).plan()
     assert plan.seconds is not None and 0 < plan.seconds < 60
-    assert [s.purpose for s in plan.spends] == ["one-way counts", "votes"]
+    assert [s.purpose for s in plan.spends] == ["one-way counts", "autoencoder", "votes"]
     assert "60 labels by 7 teachers" in str(plan)
     assert "7 vote on two-way marginals; there is no discriminator" in str(plan)
     networks = small_pate(teachers="networks").plan(estimate_time=False)
@@ -520,7 +531,12 @@ def test_the_networks_of_pate_acgan(tmp_path: Path) -> None:
     """Networks with votes on classes, and a model file that says so."""
     planned = PATEACGAN(SCHEMA, epsilon=2.0, class_column="k", teachers="networks", rows=8000)
     plan = planned.plan(estimate_time=False)
-    assert [s.purpose for s in plan.spends] == ["one-way counts", "votes", "class votes"]
+    assert [s.purpose for s in plan.spends] == [
+        "one-way counts",
+        "autoencoder",
+        "votes",
+        "class votes",
+    ]
     assert planned.make_method(SCHEMA).learning.config == networks_config()
     model = small_acgan(teachers="networks").fit(frame())
     model.save(tmp_path / "m")
@@ -543,3 +559,15 @@ def test_networks_learn_a_dependence_without_noise(classed: bool) -> None:
     method = PATEACGAN if classed else PATEGAN
     rows = method(SCHEMA, epsilon=math.inf, **settings).fit(table).sample(2000, random_state=0)
     assert (rows["b"] == (rows["k"] == "x")).mean() > 0.75
+
+
+@pytest.mark.parametrize("teachers", ["marginals", "networks"])
+def test_the_preset_of_the_autoencoder(teachers: str) -> None:
+    """An autoencoder, but for marginals without noise, where it was worse."""
+    at_infinity = "no-noise" if teachers == "networks" else None
+    for epsilon, expected in ((2.0, "dp-sgd"), (math.inf, at_infinity)):
+        model = small_acgan(epsilon=epsilon, teachers=teachers)
+        assert model.make_method(SCHEMA).training == expected
+    public = small_acgan(teachers=teachers, public=frame(), public_source="made up")
+    assert public.make_method(SCHEMA).training == "public"
+    assert small_pate(teachers=teachers).make_method(SCHEMA).training == "dp-sgd"

@@ -168,6 +168,11 @@ class Learning(ABC):
         """Return whether training needs the number of rows."""
         return True
 
+    def preset_autoencoder(self, epsilon: float, from_counts: bool) -> str | None:
+        """Return how the autoencoder of ``preset`` is trained where no table is public."""
+        of_counts = "counts" if from_counts else "dp-sgd"
+        return "no-noise" if math.isinf(epsilon) else of_counts
+
     def notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
         """Return what to know of a plan before the fit."""
         return [*self.warnings]
@@ -682,11 +687,9 @@ def make_networks(
     """Make the method of an estimator; ``settings`` are further fields of the method."""
     training = estimator.autoencoder
     if training == "preset":
-        if estimator.public is not None:
-            training = "public"
-        else:
-            of_counts = "counts" if settings.get("starts_from_counts", True) else "dp-sgd"
-            training = "no-noise" if math.isinf(estimator.epsilon) else of_counts
+        from_counts = settings.get("starts_from_counts", True)
+        preset = learning.preset_autoencoder(estimator.epsilon, from_counts)
+        training = preset if estimator.public is None else "public"
     return NetworksMethod(
         **estimator.shared_settings(),
         schema=read_table_schema(schema),

@@ -57,7 +57,10 @@ MOST_CLASSES = 100
 # Of networks, without a class and with one: up to which ε their rows are no better than what they start from.
 WEAK = {
     False: (8, "votes of networks added nothing to the noisy one-way counts of a census table"),
-    True: (1, "pairs of columns were further from a census table than independent columns (tvd2)"),
+    True: (
+        1,
+        "without an autoencoder, pairs of columns were further from a census table than independent columns (tvd2)",
+    ),
 }
 
 
@@ -145,6 +148,13 @@ class VoteLearning(Learning):
         """Return whether training needs the number of rows; networks have no use for it."""
         return private_autoencoder or self.teachers == MARGINALS
 
+    def preset_autoencoder(self, epsilon: float, from_counts: bool) -> str | None:
+        """Return how the autoencoder of ``preset`` is trained where no table is public."""
+        if not from_counts:
+            return None
+        at_infinity = "no-noise" if self.teachers == NETWORKS else None
+        return at_infinity if math.isinf(epsilon) else "dp-sgd"
+
     def notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
         """Return what to know of a plan before the fit."""
         notes = [f"teachers: {self.ensemble.teachers:,} {DESCRIBED[self.teachers]}"]
@@ -217,6 +227,7 @@ def _make_voting(
     """Make the method of an estimator; ``stated`` and ``choices`` are of PATEACGAN alone."""
     config, teachers = _chosen_config(estimator), estimator.teachers
     weak_until, finding = WEAK[ensemble.label is not None]
+    weak = ensemble.label is None or estimator.autoencoder is None
     warning = (
         f"note: {finding} at this epsilon (reports/pate); use teachers='marginals', or margnet"
     )
@@ -227,7 +238,7 @@ def _make_voting(
         columns=schema.learned.columns,
         unit="record" if schema.unit is None else "unit with all of its records",
         stated={"teachers": teachers, **stated},
-        warnings=(warning,) * (teachers == NETWORKS and estimator.epsilon <= weak_until),
+        warnings=(warning,) * (weak and teachers == NETWORKS and estimator.epsilon <= weak_until),
     )
     counts = teachers == MARGINALS or config.start_from_counts or ensemble.label is not None
     return make_networks(
@@ -294,8 +305,11 @@ class PATEGAN(Synthesizer):
     queries : int, optional
         Questions in all, public; the noise of their answers follows from it and from the budget. By default 20,000; of
         networks as many as the budget affords at a noise of at most 0.15 K, and at most 20,000.
-    autoencoder : {None, "counts", "dp-sgd", "public", "no-noise", "preset"}
-        As in :class:`tabsynth.DPWGAN`; the generator then ends in its decoder.
+    autoencoder : {"preset", "dp-sgd", "counts", "public", "no-noise", None}
+        As in :class:`tabsynth.DPWGAN`; the generator then ends in its decoder. ``preset``: ``public`` with a public table; none
+        without counts to start from; else ``dp-sgd``, and at ε = ∞ ``no-noise`` with teachers ``networks`` and none with
+        ``marginals``. It is no worse than a generator without an autoencoder with ``marginals``, and ahead of it with
+        ``networks`` (reports/pate).
     public, public_source : optional
         A public table, as in :class:`tabsynth.DPWGAN`: what the student expects at first.
     network_encoding, rows, time_limit, accept_drafted_domain, draft_options, random_state, device, verbose
@@ -320,7 +334,7 @@ class PATEGAN(Synthesizer):
     teachers: str = MARGINALS
     teacher_count: int | None = None
     queries: int | None = None
-    autoencoder: str | None = None
+    autoencoder: str | None = "preset"
     public: pd.DataFrame | None = None
     public_source: str | None = None
     network_encoding: str | Mapping[str, str] = "one-hot"
@@ -386,7 +400,7 @@ class PATEACGAN(Synthesizer):
     queries: int | None = None
     class_column: str
     class_shares: Mapping[Any, float] | None = None
-    autoencoder: str | None = None
+    autoencoder: str | None = "preset"
     public: pd.DataFrame | None = None
     public_source: str | None = None
     network_encoding: str | Mapping[str, str] = "one-hot"
