@@ -80,6 +80,7 @@ autodoc_member_order = "bysource"
 numpydoc_show_class_members = False  # the template of a class lists them
 NumpyDocString.sections["Formal Guarantees"] = []  # a section of ours; `guarantees` below shows it
 templates_path = [str(ROOT / "docs" / "templates")]
+toc_object_entries_show_parents = "hide"
 nitpicky = True
 smartquotes_action = "qe"  # two hyphens begin an option
 
@@ -112,7 +113,8 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc", "source-file"],
     "footer_start": ["copyright"],
     "footer_end": [],
-    "pygments_light_style": "tango",
+    "pygments_light_style": "a11y-high-contrast-light",  # contrast of at least 4.5 : 1
+    "pygments_dark_style": "a11y-high-contrast-dark",
 }
 
 
@@ -206,10 +208,16 @@ def notebook(source: str) -> str:
                 picture = "".join(data["image/png"]).replace("\n", "")
                 parts.append(f"![Output of the cell above](data:image/png;base64,{picture})")
             elif "text/html" in data:
-                parts.append("```{raw} html\n" + "".join(data["text/html"]) + "\n```")
+                parts.append("```{raw} html\n" + scrollable("".join(data["text/html"])) + "\n```")
             else:
                 parts.append("```text\n" + "".join(data["text/plain"]).rstrip("\n") + "\n```")
     return "\n\n".join(parts)
+
+
+def scrollable(html: str) -> str:
+    """Return a table of pandas in the box that the theme makes scrollable by mouse and keyboard."""
+    html = html.replace("<th></th>", "<td></td>")  # the corner is no heading
+    return f'<div class="pst-scrollable-table-container">\n{html}\n</div>'
 
 
 LONG_FIELDS = ("mechanisms", "settings", "public", "project")  # of certificates: a table each
@@ -229,8 +237,10 @@ def read(app: Any, docname: str, source: list[str]) -> None:
     if path.suffix not in (".ipynb", ".md"):
         return
     if path.name == "index.md":
-        links = re.findall(r"^(?:- |\| )\[.*?\]\(([^)#:]+\.(?:md|ipynb|py))\)", text, re.MULTILINE)
-        entries = "\n".join(dict.fromkeys(example(link) for link in links))
+        links = re.findall(
+            r"^(?:- |\| )\[(.*?)\]\(([^)#:]+\.(?:md|ipynb|py))\)", text, re.MULTILINE
+        )
+        entries = "\n".join(dict.fromkeys(entry(*link) for link in links))
         text += f"\n\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
     text = re.sub(r"(?<=\]\()[^)]*\bplot_\w+\.py(?=\))", lambda link: example(link[0]), text)
     text = re.sub(r"<!-- site: (\w+) -->", lambda name: GENERATED[name[1]](), text)
@@ -240,6 +250,12 @@ def read(app: Any, docname: str, source: list[str]) -> None:
 def unbroken(text: str) -> str:
     """Return a text whose figures with a spread, as 0.116 ± 0.003, stay on one line."""
     return re.sub(r"(?<=\d) ± (?=\d)", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}", text)
+
+
+def entry(title: str, link: str) -> str:
+    """Return a line of a table of contents; only the README, whose title is the project's, is named by the list."""
+    readme = re.fullmatch(r"(\.\./)+README\.md", link)
+    return f"{title} <{link}>" if readme else example(link)
 
 
 def example(link: str) -> str:
@@ -326,6 +342,23 @@ def write_formula(writer: Any, node: Any) -> None:
     raise SkipNode
 
 
+def named_toggles(navigation: str) -> str:
+    """Return the navigation with the buttons named that show or hide the pages of a section."""
+    return re.sub(
+        r"(<a [^>]*>)([^<]+)(</a>\s*<details[^>]*>\s*<summary)(?=>)",
+        r'\1\2\3 aria-label="Pages of \2"',
+        navigation,
+    )
+
+
+def name_toggles(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """Let the theme's navigation name its buttons."""
+    make = context["generate_toctree_html"]
+    context["generate_toctree_html"] = lambda kind, **options: (
+        named_toggles(str(make(kind, **options))) if kind == "sidebar" else make(kind, **options)
+    )
+
+
 def redirect(app: Any, exception: Exception | None) -> None:
     """Lead from the first page of the folder to that of the site."""
     if exception is None and app.builder.format == "html":
@@ -343,4 +376,5 @@ def setup(app: Any) -> None:
     app.connect("doctree-read", describe_pictures)
     app.connect("missing-reference", reference)
     app.connect("autodoc-process-docstring", guarantees, priority=400)  # before numpydoc
+    app.connect("html-page-context", name_toggles, priority=900)  # after the theme
     app.connect("build-finished", redirect)

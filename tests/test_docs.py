@@ -228,7 +228,7 @@ def test_notebooks_become_markdown(conf):
         '{"cells": [{"cell_type": "markdown", "source": ["# A\\n", "b"]}, {"cell_type": "code", "source": ["1 + 1"],'
         ' "outputs": [{"data": {"text/plain": ["2"]}}, {"name": "stdout", "text": ["three\\n"]},'
         ' {"data": {"image/png": "aaaa\\n", "text/plain": ["<Figure>"]}},'
-        ' {"data": {"text/html": ["<table></table>"], "text/plain": ["t"]}}]}]}'
+        ' {"data": {"text/html": ["<table><th></th></table>"], "text/plain": ["t"]}}]}]}'
     )
     assert text.split("\n\n") == [
         "# A\nb",
@@ -236,8 +236,47 @@ def test_notebooks_become_markdown(conf):
         "```text\n2\n```",
         "```text\nthree\n```",
         "![Output of the cell above](data:image/png;base64,aaaa)",
-        "```{raw} html\n<table></table>\n```",
+        '```{raw} html\n<div class="pst-scrollable-table-container">\n<table><td></td></table>\n</div>\n```',
     ]
+
+
+def luminance(colour: str) -> float:
+    """Of WCAG 2.2; the colour is six hexadecimal digits."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize(("mode", "surface"), [("light", "f3f4f5"), ("dark", "29313d")])
+def test_code_has_the_contrast_of_wcag(conf, mode, surface):
+    """At least 4.5 : 1 for every kind of token, on the background that the theme gives to code."""
+    styles = importlib.import_module("pygments.styles")
+    style = styles.get_style_by_name(conf.html_theme_options[f"pygments_{mode}_style"])
+    for token, look in style:
+        if look["color"]:
+            pair = sorted([luminance(look["color"]), luminance(look["bgcolor"] or surface)])
+            assert (pair[1] + 0.05) / (pair[0] + 0.05) >= 4.5, token
+
+
+def test_tables_scroll_in_the_box_of_the_theme_only():
+    """Which its script lets the keyboard reach; a table that scrolls by itself is not reached."""
+    text = (DOCS / "static" / "site.css").read_text("utf-8")
+    rules = re.findall(r"([^{}]*)\{([^{}]*)\}", text)
+    assert [
+        names for names, rule in rules if re.search(r"\btable\b", names) and "overflow" in rule
+    ] == []
+
+
+def test_buttons_of_the_navigation_have_names(conf):
+    """As the theme writes them, with a picture only."""
+    text = '<a class="reference" href="api.html">API</a><details open="open"><summary><i></i></summary></details>'
+    assert conf.named_toggles(text).count('<summary aria-label="Pages of API"><i>') == 1
+    assert conf.named_toggles(text.partition("<details")[0]) == text.partition("<details")[0]
+
+
+def test_the_readme_is_named_by_the_list_that_links_it(conf):
+    assert conf.entry("In brief", "../../README.md") == "In brief <../../README.md>"
+    assert conf.entry("GANs", "../../reports/gans/README.md") == "../../reports/gans/README.md"
 
 
 @pytest.mark.slow

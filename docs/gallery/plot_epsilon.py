@@ -27,7 +27,7 @@ for epsilon in (0.1, 1.0, 10.0):
 # %%
 # Mean income by age
 # ------------------
-# Incomes are tenths of the income distribution, from 0 to 9.
+# Incomes are deciles of the income distribution, from 0 to 9.
 #
 # .. alt: Three panels with lines of mean income by age for men and women. At ε = 0.1 the synthetic lines are flat and do not follow the
 #    real ones. At ε = 1 they follow them with small deviations. At ε = 10 they lie on them.
@@ -46,7 +46,7 @@ for axis, (epsilon, rows) in zip(axes, samples.items(), strict=True):
         axis.plot(real.index, real, color=colour, linewidth=5, alpha=0.3, label=f"{label}, real")
         axis.plot(real.index, synthetic, color=colour, label=f"{label}, synthetic")
     axis.set(title=f"ε = {epsilon:g}", xlabel="age")
-axes[0].set_ylabel("mean income (0 to 9)")
+axes[0].set_ylabel("mean income decile (0 to 9)")
 figure.suptitle("Income by age: lost at ε = 0.1, close to the real one at ε = 1")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
 plt.show()
