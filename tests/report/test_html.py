@@ -187,6 +187,14 @@ def test_inline_pictures_name_their_marks(text):
     assert "Linkability risk" in parsed.text
 
 
+def test_what_scrolls_is_reached_by_the_keyboard(text):
+    """Boxes of wide tables and pictures are regions with a name that take the focus."""
+    boxes = re.findall(r'<\w+ class="scroll"[^>]*>', text)
+    assert len(boxes) > 5
+    for box in boxes:
+        assert re.search(r' tabindex="0" role="region" aria-label="[^"]+">', box), box
+
+
 def test_without_controls_attacks_are_not_judged(tmp_path):
     assert (
         "No control group, so no attack could be judged" in Page(html(tmp_path, holdout=False)).text
