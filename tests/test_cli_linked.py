@@ -4,9 +4,10 @@ import json
 
 import pandas as pd
 import pytest
-from command_lines import run
+from command_lines import refused, run
 from linked_tables import schema, tables
 
+from tabsynth import LinkedSchema
 from tabsynth.synthesizers.linked import estimator, network
 
 
@@ -183,3 +184,31 @@ def test_unsorted_and_repeated_orders_and_a_household_of_two_hundred_are_taken(t
     write(tmp_path, given)
     done = fit(tmp_path, "--time-limit", "2s")
     assert "more rows of stays than are used, by a noisy count" in done.stdout
+
+
+def test_a_linked_schema_is_drafted_from_a_folder(tmp_path):
+    """For review and privately; options of one table are refused, and what names leave open needs an option."""
+    for name, table in tables().items():
+        (tmp_path / "in").mkdir(exist_ok=True)
+        table.to_csv(tmp_path / "in" / f"{name}.csv", index=False)
+    draft = ("schema", "draft", "in", "--linked", "-o", "linked.json")
+    keys = ("--key", "patients=patient", "--key", "stays=stay", "--max-children", "stays=4")
+    refused(*draft, cwd=tmp_path, says="Expected one table that refers to no other")
+    refused("schema", "draft", "in", "-o", "x.json", *keys, cwd=tmp_path, says="go with --linked")
+    refused(*draft, *keys, "--rows", "3", cwd=tmp_path, says="takes no --decimal")
+    refused(*draft, "--max-children", "stays=x", cwd=tmp_path, says="like stays=20")
+    done = run(*draft, *keys, "--min-count", "2", cwd=tmp_path)
+    assert "  - stays: at most 4 rows of one row of patients, by patient; 2 columns" in done.stdout
+    linked = LinkedSchema.load(tmp_path / "linked.json")
+    assert linked.keys["events"].to_dict() == {
+        "parent": "stays",
+        "parent_key": "stay",
+        "max_children": 20,
+    }
+    assert linked.keys["stays"].max_children == 4 and linked.tables["stays"].names == (
+        "day",
+        "ward",
+    )
+    private = run(*draft, *keys, "--epsilon", "60", "--overwrite", cwd=tmp_path)
+    assert "(60, 1e-05)-differential privacy for adding or removing a row of" in private.stdout
+    assert LinkedSchema.load(tmp_path / "linked.json").released

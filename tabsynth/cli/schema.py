@@ -77,13 +77,46 @@ class DraftRequest:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class LinkedDraft:
+    """The options that a draft of a linked schema needs."""
+
+    linked: bool = option(
+        "TABLE is a folder with a file for each table: draft a linked schema. Keys follow from the names of columns, such as"
+        " visit_id of visits.csv, in all tables that refer to it.",
+        default=False,
+    )
+    key: list[str] | None = option("TABLE=COLUMN, a table's key, with --linked; repeatable.")
+    parent: list[str] | None = option(
+        "TABLE=PARENT, the table whose rows a table's rows belong to, with --linked; repeatable."
+    )
+    max_children: list[str] | None = option(
+        "TABLE=N, the most rows of one parent that are used, a public number; with --linked; repeatable. Default: 20."
+    )
+
+    def declared(self) -> dict[str, Any]:
+        """Return the parameters of :func:`tabsynth.drafting.linked.draft_linked`."""
+        most = _pairs("--max-children", self.max_children)
+        for name, number in most.items():
+            if not number.isdecimal():
+                raise InputError(f"Expected --max-children like {name}=20, got {quote(number)}.")
+        return {
+            "keys": _pairs("--key", self.key),
+            "parents": _pairs("--parent", self.parent),
+            "max_children": {name: int(number) for name, number in most.items()},
+        }
+
+
 @app.command()
 @cli_command
-def draft(request: DraftRequest, survey: Survey, reading: Reading, outputs: Outputs) -> None:
+def draft(
+    request: DraftRequest, linked: LinkedDraft, survey: Survey, reading: Reading, outputs: Outputs
+) -> None:
     """Draft a schema from a table, and list what you must review in it.
 
     Columns that identify people or records are left out. With --epsilon the draft is differentially private. Without,
-    it contains real values of the table, so it is not public until you replace them.
+    it contains real values of the table, so it is not public until you replace them. With --linked, draft the schema of a
+    folder of linked tables.
     """
     from tabsynth.design import Design
     from tabsynth.drafting.drafts import draft_schema, review
@@ -96,6 +129,11 @@ def draft(request: DraftRequest, survey: Survey, reading: Reading, outputs: Outp
     if request.ledger is not None and request.epsilon is None:
         raise InputError("--ledger goes with --epsilon: only a private draft can be charged.")
     nulls, design = null_texts(request.null), Design(**survey.parameters)
+    if linked.linked:
+        _draft_linked(request, linked, design, reading, outputs)
+        return
+    if any(linked.declared().values()):
+        raise InputError("--key, --parent and --max-children go with --linked.")
     frame = read_any(request.table, nulls, ask=True, **reading.as_texts)
     check_design(frame, design, reading.decimal)
     options: dict[str, Any] = {"null_values": nulls, "decimal": reading.decimal}
@@ -124,6 +162,61 @@ def draft(request: DraftRequest, survey: Survey, reading: Reading, outputs: Outp
     say(f"privacy for adding or removing {unit}. Its cost counts in every fit that takes it.")
     for line in summarize(drafted, request.epsilon, request.delta, command=True):
         say(line)
+    if request.ledger is not None:
+        say(ledger_status(request.ledger))
+
+
+def _draft_linked(
+    request: DraftRequest, linked: LinkedDraft, design: Any, reading: Reading, outputs: Outputs
+) -> None:
+    """Draft a linked schema from a folder, and list its tables and what is to be reviewed."""
+    from tabsynth.drafting.drafts import review
+    from tabsynth.drafting.linked import draft_linked
+    from tabsynth.tables.files import read_folder
+
+    if design or request.rows is not None or reading.decimal is not None:
+        raise InputError(
+            "--linked takes no --decimal, --rows, weight or unit; the unit is a row of the root with its records."
+        )
+    nulls = null_texts(request.null)
+    frames = read_folder(request.table, nulls, **reading.as_texts)
+    warnings.simplefilter("ignore", DraftWarning)  # what it left out is in the file
+    drafted = draft_linked(
+        frames,
+        request.epsilon,
+        request.delta,
+        min_count=request.min_count,
+        null_values=nulls,
+        ledger=request.ledger,
+        **linked.declared(),
+    )
+    drafted.save(request.out, overwrite=outputs.overwrite)
+    say(f"Drafted {request.out}: {len(drafted.names)} tables.")
+    for name, keys in drafted.keys.items():
+        schema = drafted.tables[name]
+        omitted = f", {len(schema.left_out)} left out" if schema.left_out else ""
+        above = "the root"
+        if keys.parent is not None:
+            above = f"at most {keys.max_children} rows of one row of {keys.parent}, by {keys.parent_key}"
+        say(f"  - {name}: {above}; {len(schema.columns)} columns{omitted}")
+    say(
+        "Bounds of rows are public numbers: set max_children from what is known without the tables."
+    )
+    if request.epsilon is None:
+        say(
+            "The file contains values that were copied from the tables, so it is not public. Replace each by a public"
+        )
+        say("fact and set provenance to declared:")
+        for name, schema in drafted.tables.items():
+            for line in review(schema):
+                say(as_typed(f"  - {name}: {line}"))
+        return
+    say(
+        f"The draft has ({request.epsilon:g}, {request.delta:g})-differential privacy for adding or removing a row of"
+    )
+    say(
+        f"{drafted.root} with its records in the other tables. Its cost counts in every fit that takes it."
+    )
     if request.ledger is not None:
         say(ledger_status(request.ledger))
 

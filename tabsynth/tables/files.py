@@ -9,6 +9,7 @@ from typing import TypeVar
 import pandas as pd
 
 from tabsynth._files import check_output, replacing
+from tabsynth._typing import JsonObject
 from tabsynth._validate import integer, one_of, quote
 from tabsynth.errors import InputError
 from tabsynth.privacy.certificate.attached import KEY, find_attached
@@ -293,11 +294,37 @@ def read_linked(
     out = {}
     for name, of in schema.tables.items():
         path, keys = linked_file(place, name), schema.keys[name]
-        keys_and_order = [column for column in (*keys.columns, keys.order) if column is not None]
+        aside_of_keys = (*keys.columns, *(keys.inherited or ()), keys.order)
+        keys_and_order = [column for column in aside_of_keys if column is not None]
         further = aside if keys.parent is None else ()
         read = (*keys_and_order, *further)
         out[name] = read_table(path, of, aside=read, **taken_by(path, reading))
     return out
+
+
+def read_folder(
+    folder: str | Path, null_values: Sequence[str], **reading: str | None
+) -> dict[str, pd.DataFrame]:
+    """Read all tables of a folder without a schema, as :func:`read_any`; each is called as its file, without the suffix.
+
+    Raises
+    ------
+    InputError
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise InputError(
+            f"{place} is no folder; linked tables are a folder with a file for each table."
+        )
+    names = sorted({path.name.partition(".")[0] for path in place.iterdir()})
+    found = [name for name in names if any(_is_table(path, name) for path in place.iterdir())]
+    if len(found) < 2:
+        raise InputError(
+            f"{place} has {len(found)} table(s); linked tables are a file for each of two or more."
+        )
+    files = {name: linked_file(place, name) for name in found}
+    options: JsonObject = {**reading}
+    return {n: read_any(f, null_values, **taken_by(f, options)) for n, f in files.items()}
 
 
 def linked_file(folder: Path, name: str) -> Path:

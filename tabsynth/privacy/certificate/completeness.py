@@ -92,8 +92,8 @@ def _requirements(
         required.append((OVERLAP,))
     of_schema = public.get("schema_mechanisms")
     purposes = [*map(str, of_schema)] if isinstance(of_schema, list) else []
-    if public.get("released"):
-        purposes += [CONCEPTS] if isinstance(public.get("tables"), Mapping) else DRAFT
+    if public.get("released") and CONCEPTS not in purposes:
+        purposes += DRAFT
     return [*required, *((purpose,) for purpose in dict.fromkeys(purposes))]
 
 

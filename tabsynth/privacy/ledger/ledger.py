@@ -149,6 +149,9 @@ class Ledger(Shown):
         self._process = os.getpid()
         self.accounts: list[Account] = []
         self.unit: str | None = None  # the column of the units that it protects; None: records
+        self.drafts = (
+            1  # of schemas that share what is set aside for their thresholds: those to come
+        )
         self.contributions: Any = (
             None  # what of a unit is used, as the schema has it; None: not known
         )
@@ -214,6 +217,7 @@ class Ledger(Shown):
         available -= thresholds_of((a.mechanism, a.granted) for a in self.accounts)
         if self.journal is not None:
             available = min(available, self.journal.thresholds_left()) / 2
+        available /= self.drafts
         if available <= 0:
             raise BudgetError(
                 "No part of delta is left for the draft of a schema; fit with a schema that was drafted before"
