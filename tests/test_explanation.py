@@ -73,7 +73,7 @@ def test_sentences_on_odds_and_groups_have_the_figures_of_the_certificate(figure
     """Each page quotes what a certificate of a Gaussian release states, by the function that computes it there."""
     bounds = figures.bounds(1.0)
     odds, exception = rounded_up(bounds.odds), rounded_up(bounds.exception)
-    beliefs = {prior: percent(bounds.posterior(prior)) for prior in (0.01, 0.05, 0.5)}
+    beliefs = {prior: percent(bounds.posterior(prior)) for prior in (0.01, 0.5)}
     of_contents = rounded_up(bounds.odds**2)
     beyond = rounded_up(bounds.exception * (1 + bounds.odds), 2)
     mu = figures.gaussian_mu(1.0, figures.DELTA)
@@ -113,7 +113,7 @@ def test_sentences_on_odds_and_groups_have_the_figures_of_the_certificate(figure
             f"at most {rounded_up(bounds.advantage)}. Of two",
             f"in at most {bounds.share_of_right_guesses} of cases",
             f"of that factor: {of_contents} at ε = 1, except with probability {beyond}.",
-            f"odds rise at most {odds}-fold, such as from 5% to {beliefs[0.05]}, except with probability {exception}",
+            f"odds rise at most {odds}-fold, such as from 1% to {beliefs[0.01]}, from 10% to",
         ),
     }
     for path, sentences in quoted.items():
