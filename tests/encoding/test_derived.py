@@ -188,3 +188,19 @@ def test_cells_of_days_are_single_first():
     column = days_column(STAYS["end"])
     assert column.encode(pd.Series(range(9))).tolist() == [*range(9)]
     assert column.size < 60 and column.high == 1460
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_person_with_the_last_stay_changes_no_codes_of_others(seed):
+    """Of deaths, whose days are counted from the last stay, and of all other tables."""
+    given = tables(seed=seed)
+    person = given["stays"].sort_values("end")["person"].iloc[-1]
+    rest = {name: t[t["person"] != person] for name, t in given.items()}
+    encoder = DerivedEncoder(schema())
+    whole, fewer = encoder.to_tables(given), encoder.to_tables(rest)
+    gone = given["people"]["person"].tolist().index(person)
+    root = np.arange(len(given["people"]))
+    for name in ("deaths", "stays"):
+        others = root[whole[name].parent] != gone
+        assert len(fewer[name].codes) == others.sum() > 0
+        assert (whole[name].codes[others] == fewer[name].codes).all()

@@ -263,7 +263,9 @@ def test_what_protects_records_is_refused_under_a_unit() -> None:
     """A private draft without the unit, and one of a unit without it or with another."""
     unit, other = ({"column": name, "max_rows": 2} for name in (UNIT, "other"))
     drafted = draft_private(stays()[["ward"]], 5.0).to_dict()
-    with pytest.raises(InputError, match="protects one record, and a fit with it would protect all"):
+    with pytest.raises(
+        InputError, match="protects one record, and a fit with it would protect all"
+    ):
         Schema.from_dict({**drafted, "unit": unit})
     with_unit = draft_private(
         stays()[["ward", UNIT]], 5.0, design=Design(unit=UNIT, max_rows_per_unit=3)
