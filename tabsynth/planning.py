@@ -1,15 +1,11 @@
-"""The plan of a budget before there is a table: queries of PATE, noise of DP-SGD steps and of MargNet, columns of a draft."""
+"""The plan of a budget before there is a table: queries of PATE, noise of DP-SGD steps and of MargNet."""
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from statistics import NormalDist
 from typing import Any
 
 from tabsynth import methods
-from tabsynth._validate import integer, one_of, quote
-from tabsynth.drafting.budget import FORMATS_SHARE, ROUNDS, DraftBudget, Noise, draft_share
-from tabsynth.drafting.released_columns import FORMAT
+from tabsynth._validate import one_of, quote
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.attackers import (
     AttackBounds,
@@ -18,9 +14,7 @@ from tabsynth.privacy.accounting.attackers import (
 )
 from tabsynth.privacy.accounting.labels import check_budget
 from tabsynth.privacy.accounting.mechanisms import (
-    THRESHOLD_SHARE,
     Gaussian,
-    NoPrivacy,
 )
 from tabsynth.privacy.noise.counts import shares_by_cells
 from tabsynth.schema.column import Column
@@ -31,12 +25,10 @@ from tabsynth.synthesizers.plan import Plan
 __all__ = [
     "AdvantagePlan",
     "ColumnError",
-    "DraftPlan",
     "bounds_of",
     "column_errors",
     "plan",
     "plan_advantage",
-    "plan_draft",
 ]
 
 
@@ -208,135 +200,10 @@ def plan_advantage(max_advantage: float, rows: int, delta: float = 1e-5) -> Adva
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class DraftPlan:
-    """The columns that a fit without a schema can be expected to keep, before there is a table.
-
-    Attributes
-    ----------
-    rows, columns : int
-        Of the table, as the caller declares them.
-    epsilon, delta : float
-    rows_of_format : float
-        The number of rows with a value that a column needs for its format to be recognised.
-    rows_of_value : float
-        The number of rows that a category, or a cell of a column's range, needs to be released.
-    kept : float
-        The expected number of columns that are kept, if each of the two most common values of a column may be shared by any
-        number of rows with the same probability. A column of which one value alone can be released is left out.
-    sufficient_epsilon : float or None
-        An ε at which nine tenths of the columns are expected to be kept; None if none is found.
-    sufficient_rows : int
-        The number of rows that suffice for that at ``epsilon``.
-    """
-
-    rows: int
-    columns: int
-    epsilon: float
-    delta: float
-    rows_of_format: float
-    rows_of_value: float
-    kept: float
-    sufficient_epsilon: float | None
-    sufficient_rows: int
-
-    @property
-    def suffices(self) -> bool:
-        """True where nine tenths of the columns are expected to be kept."""
-        return self.kept >= NEARLY_ALL * self.columns
-
-
-NEARLY_ALL = 0.9  # of the columns
-MOST_EPSILON, MOST_ROWS = 100.0, 10**9  # of the search for what keeps nearly all
-
-
-def plan_draft(rows: int, columns: int, epsilon: float, delta: float = 1e-5) -> DraftPlan:
-    """Return what a fit without a schema can be expected to keep of a table; no table is read.
-
-    The noise and the thresholds are those of the draft. A threshold is in weights, of which a row has 1/√k for each of the
-    k columns whose value no round has released yet. k is expected to be the share of the rows that a value needs, times
-    the number of columns.
-
-    Parameters
-    ----------
-    rows, columns : int
-        Of the table, as the caller declares them.
-    epsilon, delta : float
-        The budget of the fit, of which the draft is a part.
-
-    Raises
-    ------
-    InputError
-        For a number of rows or columns, or a budget, that is none.
-    """
-    check_budget(rows, epsilon, delta)
-    integer("columns", columns)
-
-    def kept(number: float, budget: float) -> float:
-        return _expected_draft(number, columns, budget, delta)[2]
-
-    of_format, of_value, expected = _expected_draft(rows, columns, epsilon, delta)
-    enough = NEARLY_ALL * columns
-    larger = _first(lambda budget: kept(rows, budget) >= enough, epsilon, MOST_EPSILON)
-    more = _first(lambda number: kept(number, epsilon) >= enough, rows, MOST_ROWS)
-    return DraftPlan(
-        rows=rows,
-        columns=columns,
-        epsilon=epsilon,
-        delta=delta,
-        rows_of_format=of_format,
-        rows_of_value=of_value,
-        kept=expected,
-        sufficient_epsilon=None if larger is None else _rounded_up(larger),
-        sufficient_rows=MOST_ROWS if more is None else int(_rounded_up(more)),
-    )
-
-
-def _expected_draft(
-    rows: float, columns: int, epsilon: float, delta: float
-) -> tuple[float, float, float]:
-    """Return the rows that a format and a value need, and the expected number of columns that a draft keeps."""
-    mu = draft_share(epsilon, delta, columns)
-    budget = DraftBudget(mu=mu, threshold_delta=THRESHOLD_SHARE * delta)
-    of_rounds = budget.for_rows(rows)
-    unreleased, of_value = float(columns), float(rows)  # columns for each row
-    for number in range(1, len(ROUNDS) + 1):
-        mechanism, chance = of_rounds.round_of_values(number)
-        threshold = budget.threshold(_std(mechanism), chance, max(1, round(unreleased)))
-        of_value = threshold * math.sqrt(unreleased)
-        unreleased = max(1.0, columns * min(1.0, of_value / rows))
-    std = _std(budget.mechanism(FORMATS_SHARE)) * math.sqrt(columns)
-    recognised = NormalDist().cdf(rows / std - FORMAT) if std else 1.0
-    return FORMAT * std, of_value, columns * recognised * max(0.0, 1 - of_value / rows) ** 2
-
-
-def _std(mechanism: Noise) -> float:
-    return 0.0 if isinstance(mechanism, NoPrivacy) else mechanism.noise_multiplier
-
-
-def _first(suffices: Callable[[float], bool], low: float, high: float) -> float | None:
-    """Return the least number between two that suffices, within a hundredth; None if none does."""
-    if suffices(low):
-        return low
-    if not suffices(high):
-        return None
-    while high > 1.01 * low:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if suffices(middle) else (middle, high)
-    return high
-
-
-def _rounded_up(number: float) -> float:
-    """Round up to two digits."""
-    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
-    return round(math.ceil(number / unit - 1e-9) * unit, 9)
-
-
 def _check_schema(method: str, schema: SchemaLike | None) -> None:
     if schema is None and methods.METHODS[method].by_schema:
         raise InputError(
-            f"Method {method} allocates its budget by the columns; give the table's schema (schema=), or for a fit without one"
-            " the number of columns (columns=)."
+            f"Method {method} allocates its budget by the columns; give the table's schema (schema=)."
         )
 
 

@@ -33,7 +33,6 @@ from tabsynth.planning import (
     bounds_of,
     column_errors,
     plan_advantage,
-    plan_draft,
 )
 from tabsynth.privacy import ProjectLedger
 from tabsynth.schema.column import KINDS, Column
@@ -139,7 +138,6 @@ def objects(tmp_path_factory):
         bounds_of(cost),
         column_errors(cost, schema, 300),
         plan_advantage(0.1, 300),
-        plan_draft(300, 3, 1.0),
         verification,
         *reports,
         compare(reports),

@@ -286,9 +286,6 @@ class PlanRequest:
         "The schema of the table, a JSON file. Required for margnet and for --table."
     )
     time_budget: str | None = option(f"{TIME_BUDGET} Needs --schema.")
-    columns: int | None = option(
-        "In place of --schema: the number of columns. Show how many of them a fit without a schema can be expected to keep."
-    )
     table: list[str] | None = option(
         "Show the standard error of the cells of this table, such as AGE,SEX, and what it is if the fit declares"
         " it, by the noise of margnet's counts. Needs --schema. Repeatable."

@@ -20,7 +20,7 @@ from tabsynth.cli.options import (
 from tabsynth.errors import InputError
 
 if TYPE_CHECKING:
-    from tabsynth.planning import ColumnError, DraftPlan
+    from tabsynth.planning import ColumnError
     from tabsynth.schema.schema import Schema
     from tabsynth.synthesizers.plan import Plan
 
@@ -33,24 +33,17 @@ CONSENSUSES = (0.55, 0.6, 0.75, 0.9)  # at which the share of right labels is st
 def plan(request: PlanRequest, settings: Settings) -> None:
     """Show the noise and the number of uses of each mechanism that a privacy budget allows, without a table.
 
-    With --columns, show how many columns a fit without a schema keeps; with --table, the error of the cells of a table.
-    With --max-advantage in place of --epsilon, show the ε that keeps the advantage of every attacker below a bound.
+    With --table, show the error of the cells of a table. With --max-advantage in place of --epsilon, show the ε that keeps
+    the advantage of every attacker below a bound.
     """
     parameters, typed = settings.read(), {**asdict(settings), "time_budget": request.time_budget}
     if request.max_advantage is not None:
-        refused: dict[str, Any] = {"epsilon": request.epsilon, "columns": request.columns}
-        refused |= {"schema": request.schema, "table": request.table, **typed}
+        refused: dict[str, Any] = {"epsilon": request.epsilon, "schema": request.schema}
+        refused |= {"table": request.table, **typed}
         refused |= {"method": None if request.method == "margnet" else request.method}
         return print_advantage(request, refused)
     if request.epsilon is None:
         raise InputError("A plan needs --epsilon, or --max-advantage; give it.")
-    if request.columns is not None:
-        refused = {**typed, "table": request.table, "schema": request.schema}
-        refuse(refused, "A plan of a draft (--columns)", ("rows", "epsilon", "delta", "json"))
-        from tabsynth.planning import plan_draft
-
-        planned = plan_draft(columns=request.columns, **_budget(request))
-        return say(json.dumps(asdict(planned))) if request.as_json else print_draft(planned)
     facts = load_schema(request.schema)
     if request.table:
         return print_tables(request, facts, typed)
@@ -194,33 +187,6 @@ def print_tables(request: PlanRequest, schema: "Schema | None", refused: Mapping
         say(
             "-: this budget does not count the table; declare it for the fit (fit --table), name it in the workload, or raise ε"
         )
-
-
-def print_draft(planned: "DraftPlan") -> None:
-    """Print how many columns a fit without a schema keeps, and what would keep nearly all."""
-    say(
-        f"A fit without a schema for ε = {planned.epsilon:g}, δ = {planned.delta:g}; {planned.rows:,} declared rows of"
-        f" {planned.columns:,} columns. No table was read."
-    )
-    for number, what in (
-        (planned.rows_of_format, "rows with a value, for the format of a column to be recognised"),
-        (planned.rows_of_value, "rows, for a category or a cell of a range to be released"),
-    ):
-        say(f"  about {number:,.0f} {what}")
-    say(
-        f"About {planned.kept:.0f} of {planned.columns:,} columns can be expected to be kept: those of which two values or cells have so"
-        " many rows. Any number of rows is taken to be equally likely."
-    )
-    if planned.suffices:
-        say("Declare the columns whose rarer values matter; a schema is not needed for the others.")
-        return None
-    larger = planned.sufficient_epsilon
-    at_larger = "" if larger is None else f"ε = {larger:g} would keep nearly all, or "
-    say(f"{at_larger}{planned.sufficient_rows:,} rows at this ε.")
-    return say(
-        "A schema that you declare keeps every column at any size: tabsynth schema draft TABLE -o draft.json drafts one for you"
-        " to review."
-    )
 
 
 def _print_noise(fit_plan: "Plan", errors: "Sequence[ColumnError]", rows: int) -> None:
