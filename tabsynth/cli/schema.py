@@ -198,7 +198,8 @@ def _draft_linked(
         above = "the root"
         if keys.parent is not None:
             above = f"at most {keys.max_children} rows of one row of {keys.parent}, by {keys.parent_key}"
-        say(f"  - {name}: {above}; {len(schema.columns)} columns{omitted}")
+        columns = f"{len(schema.columns)} column{'s' * (len(schema.columns) > 1)}"
+        say(f"  - {name}: {above}; {columns}{omitted}")
     say(
         "Bounds of rows are public numbers: set max_children from what is known without the tables."
     )

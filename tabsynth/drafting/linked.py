@@ -100,17 +100,8 @@ def draft_linked(
             design = Design(unit=place.unit, max_rows_per_unit=_most_rows(place, name))
             table = values[name].assign(**{place.unit: units[name]})
             part = mu / math.sqrt(len(place.names))
-            drafted = _named(
-                name,
-                draft_on_ledger,
-                table,
-                part,
-                charges,
-                null_values,
-                random_state,
-                design=design,
-            )
-            schemas[name] = drafted
+            options = (part, charges, null_values, random_state, GAUSSIAN_FILTER)
+            schemas[name] = _named(name, draft_on_ledger, table, *options, design=design)
         facts: JsonObject = {"mechanisms": charges.to_list()}
     root: JsonObject = dict(schemas[place.root].released or {})
     facts["release"] = root.get("release") or new_name()

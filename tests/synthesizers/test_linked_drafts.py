@@ -105,6 +105,7 @@ def test_a_private_draft_is_charged_as_a_whole(tmp_path):
     listed = drafted.released["mechanisms"]
     assert len({m["purpose"] for m in listed}) < len(listed)  # each table has its own
     spent = sum(m["noise_multiplier"] ** -2 * m["count"] for m in listed)
+    assert {m["details"]["composition"] for m in listed} == {"gaussian"}
     whole = gaussian_mu(2.0, 0.9e-5)
     assert 0.5 * whole**2 < spent <= whole**2 * (1 + 1e-9)
     thresholds = sum(m.get("threshold_delta", 0.0) * m["count"] for m in listed)
