@@ -78,6 +78,11 @@ FORMULAS = {
         r"a_T-a_C",
         "$a$ is the share of attributes guessed right.",
     ),
+    "balanced accuracy (training people) − balanced accuracy (control people)": (
+        r"\frac{1}{N}\sum_{j}\left(b_{T,j}-b_{C,j}\right)",
+        "$b$ is the balanced accuracy in column $j$ of $N$ that are guessed: a right guess counts in inverse proportion to the frequency of the"
+        " true value in both groups together.",
+    ),
     "P(distance of a member < distance of a control) + ½ P(equal), with Gower's distance": (
         r"P(d_T<d_C)+\frac{1}{2}P(d_T=d_C)",
         "$d$ is Gower's distance to the nearest synthetic row.",

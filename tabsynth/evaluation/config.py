@@ -17,9 +17,13 @@ class EvaluationConfig(Shown):
     Parameters
     ----------
     m : int, optional
-        Records attacked in each group of attribute disclosure (default: 1,000), or roots attacked in each group (default: 500).
+        Records attacked in each group of attribute disclosure (default: 1,000) and attribute reconstruction (default: 4,000),
+        or roots attacked in each group (default: 500).
     k : sequence of int
         Numbers of neighbours that vote in attribute disclosure. Linked tables do not use them.
+    known : sequence of str
+        Columns that the attacker knows in attribute reconstruction, such as quasi-identifiers (default: the first seven
+        columns; of a table of fewer than 14 columns the first half). Linked tables do not use them.
     random_state : int
         Seed of the evaluation's own draws, 0 or more: the same tables give the same numbers. It has nothing to do with the
         privacy of the synthesizer, whose noise is never seeded.
@@ -40,6 +44,7 @@ class EvaluationConfig(Shown):
 
     m: int | None = None
     k: Sequence[int] = (1, 5, 10, 100)
+    known: Sequence[str] = ()
     random_state: int = 0
     sampled_from: Mapping[str, int] | None = None
     each_table: bool = True
@@ -51,6 +56,11 @@ class EvaluationConfig(Shown):
         if isinstance(k, int | str) or not isinstance(k, Sequence) or len(k) == 0:
             raise InputError(f"Expected k to be whole numbers such as (1, 5, 10), got {quote(k)}.")
         object.__setattr__(self, "k", tuple(sorted({integer("k", item) for item in k})))
+        if isinstance(self.known, str):
+            raise InputError(
+                f"Expected known to be names of columns such as ('age', 'sex'), got {quote(self.known)}."
+            )
+        object.__setattr__(self, "known", tuple(self.known))
         if self.m is not None:
             integer("m", self.m)
         integer("random_state", self.random_state, least=0)

@@ -74,7 +74,7 @@ def evaluate_table(
     drafted = None
     if schema is None:
         schema, rows, drafted = drafted_for(rows, TABLES[: len(rows)])
-    columns = meaning(schema.comparable, target, by)
+    columns = meaning(schema.comparable, target, by, config.known)
     of_real, of_created, of_holdout = _weights(weights, schema.decimal, columns_of_weights)
     created = indexed_synthetic(schema.comparable, rows[1], schema.rules, of_created)
     train, train_rows = kept_index(schema, rows[0], REAL)

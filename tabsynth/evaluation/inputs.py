@@ -188,10 +188,17 @@ def _misfits(column: Column, values: pd.Series) -> np.ndarray:
 
 
 def meaning(
-    schema: Schema, target: str | None = None, by: str | Sequence[str] | None = None
+    schema: Schema,
+    target: str | None = None,
+    by: str | Sequence[str] | None = None,
+    known: Sequence[str] = (),
 ) -> Columns:
-    """Return what the category codes stand for, with the columns of ``target`` and ``by`` by their places."""
+    """Return what the category codes stand for, with the columns of ``target``, ``by`` and ``known`` by their places."""
     names = [by] if isinstance(by, str) else list(by or ())
+    if known and not set(schema.names) - set(known):
+        raise InputError(
+            "known names every column; leave out one or more, which the attack guesses."
+        )
     return Columns(
         names=schema.names,
         sizes=schema.sizes,
@@ -200,6 +207,7 @@ def meaning(
         numbers=tuple(j for j, c in enumerate(schema.columns) if isinstance(c, Numeric)),
         target=None if target is None else _place(schema, target, "target"),
         by=tuple(_place(schema, name, "by") for name in names),
+        known=tuple(dict.fromkeys(_place(schema, name, "known") for name in known)),
     )
 
 

@@ -341,6 +341,8 @@ class Columns(Shown):
         The column that a user would predict and explain.
     by : tuple of int
         Columns whose groups are compared.
+    known : tuple of int
+        Columns that an attacker knows in attribute reconstruction. Default: the first ones.
     """
 
     names: tuple[str, ...]
@@ -350,6 +352,7 @@ class Columns(Shown):
     numbers: tuple[int, ...] = ()
     target: int | None = None
     by: tuple[int, ...] = ()
+    known: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Fill in scores and labels where none were given."""

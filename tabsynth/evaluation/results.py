@@ -169,6 +169,29 @@ class Disclosure(Result):
 
 
 @dataclass(frozen=True)
+class Reconstruction(Result):
+    """Attribute reconstruction from a few known columns; scores are balanced accuracies, means over the guessed columns.
+
+    Attributes
+    ----------
+    known : tuple of str
+        The columns that the attacker knows.
+    members, controls : float
+        Scores of training people and of people who are in no table.
+    majority : float
+        Score of whoever always names the commonest value.
+    memorizing : Estimate
+        The difference that the training table itself shows in the place of the synthetic one.
+    """
+
+    known: tuple[str, ...]
+    members: float
+    controls: float
+    majority: float
+    memorizing: Estimate
+
+
+@dataclass(frozen=True)
 class Marginal(Result):
     """Total variation distance of one marginal, in [0, 1]."""
 

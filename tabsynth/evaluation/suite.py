@@ -9,6 +9,7 @@ import numpy as np
 from tabsynth.evaluation.attacks.anonymeter import anonymeter
 from tabsynth.evaluation.attacks.disclosure import attribute_disclosure, disclosure_metric
 from tabsynth.evaluation.attacks.membership import membership
+from tabsynth.evaluation.attacks.reconstruction import reconstruction
 from tabsynth.evaluation.baseline import independent_columns, verdict
 from tabsynth.evaluation.config import EvaluationConfig
 from tabsynth.evaluation.inputs import overlap
@@ -38,6 +39,7 @@ from tabsynth.evaluation.weighting import WeightedRows, weighted_rows
 BASELINES = 4  # shuffles fitted in prediction, to know what chance alone scores
 TEST_SHARE = 0.3  # of the training table, where there is no hold-out
 MAX_DISCLOSED = 1000  # records in each group of attribute disclosure
+MAX_RECONSTRUCTED = 4000  # people in each group of attribute reconstruction
 MAX_ATTACKED = 500  # records in each group of the attacks beside attribute disclosure
 
 
@@ -127,6 +129,10 @@ def measure(
     )
     attacks = [disclosure_metric(disclosure, tables, config.k, draws)]
     attacks += _attacks(tables, min(m, MAX_ATTACKED), draws, config)
+    if tables.control is not None:
+        count = config.m or MAX_RECONSTRUCTED
+        attacks += reconstruction(tables, count, np.random.default_rng([seed, 5]))
+        config.report_progress("reconstruction")
     counts = {"train": len(train), "synthetic": len(synthetic), "test": len(test)}
     counts["holdout"] = 0 if holdout is None else len(holdout)
     used = None if weights is None else weights_used(tables)

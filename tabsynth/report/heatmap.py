@@ -23,6 +23,7 @@ SHAPES = {
     "synthetic": "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z",
     "holdout": "M0,-5L5,0L0,5L-5,0z",
     "baseline": "M0,-4.5L4.8,4L-4.8,4z",
+    "memorizing": "M-4,-4h8v8h-8z",
 }
 LIMITS = (1, 2, 5, 10, 20)  # percentage points, of the shades: the same in all reports
 WIDTH, MARGIN = 200, 6  # of a strip

@@ -8,8 +8,8 @@ import numpy as np
 from tabsynth._typing import JsonObject
 from tabsynth.evaluation.column_summaries import QUANTILES
 from tabsynth.evaluation.definitions import DEFINITIONS, definition_of
-from tabsynth.evaluation.metric import Evaluation, Metric
-from tabsynth.evaluation.results import ColumnSummary
+from tabsynth.evaluation.metric import Compared, Evaluation, Metric
+from tabsynth.evaluation.results import ColumnSummary, Reconstruction
 from tabsynth.evaluation.utility.prediction import MAX_CLASSES, folded_columns
 from tabsynth.report.definitions import GLOSSARY, SECTIONS
 from tabsynth.report.figures import disclosure_figure, marginal_figure
@@ -36,6 +36,11 @@ MAX_PICTURES = 64
 KINDS = {  # anchors and titles
     "utility": ("utility", "Utility"),
     "privacy": ("attacks", "Attacks"),
+}
+DIFFERENCES = {  # of attribute reconstruction: marks and titles
+    "synthetic": "synthetic table",
+    "holdout": "hold-out reference",
+    "memorizing": "training table itself",
 }
 LIMITS = {
     "pictures": MAX_PICTURES,
@@ -95,6 +100,7 @@ class TableView(View):
             limits=LIMITS,
             folded=folded_columns(evaluation.prediction),
             disclosure=_disclosure(evaluation),
+            reconstruction=_reconstruction(evaluation),
             marginals=[_marginal(item) for item in evaluation.furthest_columns(MAX_PICTURES)],
             quantiles=[f"{100 * q:g}%" for q in QUANTILES],
             value_on=value_on,
@@ -140,6 +146,19 @@ def _disclosure(evaluation: Evaluation) -> Picture | None:
         parts.append(f"s={cell.s}, k={cell.k}: {cell.target.value:.0%}{control}")
     alt = "Share of unknown attributes guessed right. " + "; ".join(parts) + "."
     return Picture("Attribute disclosure", disclosure_figure(disclosure), alt)
+
+
+def _reconstruction(evaluation: Evaluation) -> JsonObject | None:
+    """Return the result of attribute reconstruction, and its differences with their strips on one axis; None without it."""
+    metric = next((item for item in evaluation.metrics if item.key == "reconstruction"), None)
+    if metric is None or not isinstance(metric.details, Reconstruction):
+        return None
+    compared = Compared(metric.synthetic, metric.holdout, metric.details.memorizing)
+    estimates = {n: e for n, e in zip(DIFFERENCES, compared, strict=True) if e is not None}
+    axis = strip(estimates, metric.best)
+    marks = {mark["name"]: {**axis, "marks": [mark]} for mark in axis["marks"]}
+    rows = [(DIFFERENCES[name], e, marks.get(name, axis)) for name, e in estimates.items()]
+    return {"result": metric.details, "people": metric.n // 2, "rows": rows}
 
 
 def _marginal(item: ColumnSummary) -> Picture:
