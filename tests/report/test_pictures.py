@@ -91,7 +91,7 @@ def test_images_have_the_colours_of_the_page():
 
 
 def test_marks_differ_by_shape():
-    assert len(set(SHAPES.values())) == 3
+    assert len(set(SHAPES.values())) == 4
     marks = strip({name: Estimate(0.5, 0.4, 0.6, 9) for name in SHAPES}, 1.0)["marks"]
     assert [mark["name"] for mark in marks] == list(SHAPES)
 

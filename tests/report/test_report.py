@@ -141,7 +141,7 @@ def test_progress_goes_from_stage_to_stage():
     calls = []
     measured(progress=lambda stage, share: calls.append((stage, share)))
     assert {stage for stage, _ in calls} >= {"1-way marginals", "prediction", "disclosure"}
-    assert calls[-1] == ("attacks", 1.0)
+    assert calls[-1] == ("reconstruction", 1.0)
 
 
 def test_same_tables_same_report(made):

@@ -32,7 +32,7 @@ SHOTS = {
     "result-poor": ("poor", "#first", 900),
     "utility-good": ("good", "#utility table", 560),
     "utility-poor": ("poor", "#utility table", 560),
-    "attacks-copy": ("copy", "#attacks table", 420),
+    "attacks-copy": ("copy", "#attacks table", 470),
     "disclosure-good": ("good", "#disclosure figure", 900),
     "disclosure-copy": ("copy", "#disclosure figure", 900),
     "column-good": ("good", "#columns figure:has(img[alt*='values of AGEP'])", 900),
