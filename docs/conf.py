@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from docutils.nodes import SkipNode, comment
+from docutils.nodes import SkipNode, comment, image, paragraph
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from numpydoc.docscrape import NumpyDocString
@@ -288,6 +288,13 @@ def describe_pictures(app: Any, doctree: Any) -> None:
             node["alt"] = text
 
 
+def scroll_pictures(app: Any, doctree: Any) -> None:
+    """Put each picture that stands alone in the theme's scrollable box: on phones it is wider than the page."""
+    for node in doctree.findall(image):
+        if isinstance(node.parent, paragraph) and len(node.parent) == 1:
+            node.parent["classes"].append("pst-scrollable-table-container")
+
+
 def defined() -> set[str]:
     """Return names that tabsynth defines anywhere: of modules, classes, functions, attributes and constants."""
     names = set()
@@ -374,6 +381,7 @@ def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))
     app.connect("source-read", read)
     app.connect("doctree-read", describe_pictures)
+    app.connect("doctree-read", scroll_pictures)
     app.connect("missing-reference", reference)
     app.connect("autodoc-process-docstring", guarantees, priority=400)  # before numpydoc
     app.connect("html-page-context", name_toggles, priority=900)  # after the theme

@@ -304,6 +304,16 @@ def test_pictures_of_programs_have_their_alternative_text(conf):
     assert [image["alt"] for image in tree.findall() if image.tagname == "image"] == ["A title"]
 
 
+def test_a_picture_that_stands_alone_scrolls(conf):
+    """In the box that the keyboard reaches; one within a sentence does not."""
+    core = importlib.import_module("docutils.core")
+    page = ".. |in| image:: a.png\n\nA |in| sentence.\n\n.. |alone| image:: b.png\n\n|alone|\n"
+    tree = core.publish_doctree(page)
+    conf.scroll_pictures(None, tree)
+    boxes = [p["classes"] for p in tree.findall() if p.tagname == "paragraph"]
+    assert boxes == [[], ["pst-scrollable-table-container"]]
+
+
 def test_links_to_programs_lead_to_their_pages(conf):
     for link, page in (
         ("plot_epsilon.py", "../examples/plot_epsilon.rst"),  # in docs/gallery

@@ -355,7 +355,7 @@ class Panel:
 def forest_plot(names: Sequence[str], panels: Sequence[Panel]) -> str:
     """Draw a row for each table, and in it each figure with its 95% interval beside its references."""
     with _style():
-        size = 1.8 + 2.5 * len(panels), 1.5 + 0.28 * len(names)
+        size = 1.8 + 2.5 * len(panels), 1.9 + 0.28 * len(names)
         figure = Figure(figsize=size, layout="constrained")
         columns = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axes, panel in zip(columns, panels, strict=True):
@@ -367,7 +367,7 @@ def forest_plot(names: Sequence[str], panels: Sequence[Panel]) -> str:
             for line, (name, reference) in zip("-:", panel.references.items(), strict=False):
                 axes.axvline(reference, color=REFERENCE, linestyle=line, linewidth=1.1, label=name)
             if panel.references:
-                axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.9 / size[1]), fontsize=8)
+                axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.8 / size[1]), fontsize=8)
             if panel.logarithmic:
                 axes.set_xscale("log")
                 axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 4)))
