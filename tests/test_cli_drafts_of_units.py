@@ -52,7 +52,7 @@ def test_a_private_draft_has_a_unit_and_a_weight(folder):
         change(facts)
         (folder / "edited.json").write_text(json.dumps(facts))
         fit = (*FIT, "--schema", "edited.json")
-        refused(*fit, cwd=folder, says=f"protect {of}, and a fit with it would protect")
+        refused(*fit, cwd=folder, says=f"protects {of}, and a fit with it would protect")
 
 
 def test_a_copied_draft_has_a_unit(folder):

@@ -40,6 +40,7 @@ OUTPUTS = {
         ("sample", "model", "--implicates", 2, "-n", 9, "-o", "new.csv"),
         ["new-1.csv", "new-2.csv", "new-2.csv.certificate.json"],
     ),
+    "counts": (("counts", "model", "-o", "new.csv"), ["new.csv", "new.csv.certificate.json"]),
     "evaluate": (
         (
             "evaluate",

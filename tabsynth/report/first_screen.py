@@ -88,11 +88,11 @@ def publication(
     claim = (
         f"ε = {epsilon_text(certificate.get('epsilon'))} and δ = {_stated(certificate, 'delta')}"
     )
-    reason = f"Its certificate is signed by the key that was given: {claim} ({unit})."
+    reason = f"The given key checks the signature of its certificate: {claim} ({unit})."
     advantage = number_of(section_of(certificate, "attacker").get("advantage"))
     if advantage is not None:
         reason += (
-            " Whoever guesses whether one such unit is in the real table is right in at most"
+            " Whoever guesses whether one unit is in the real table is right in at most"
             f" {percent((1 + advantage) / 2)} of cases; a coin is right in 50%."
         )
     return Line(subject, "may be published", reason, CLEAR)
@@ -106,9 +106,13 @@ def _quality(evaluation: Evaluation) -> Line:
     """Return how near the relations between columns are to what other real people reach, and where they are weakest."""
     compared = evaluation.verdict.comparisons
     pair = next((item for item in compared if item.metric == "2-way distance"), None)
-    furthest = [gap for order in (1, 2) for gap in gaps(evaluation, order)[:1] if gap.points >= 0.5]
     word = "Weakest" if evaluation.rows["holdout"] else "Furthest"
-    weakest = f"{word}: {', '.join(gap.name for gap in furthest)}." if furthest else ""
+    weakest = " ".join(
+        f"{word} {what}: {gap.name}."
+        for order, what in ((1, "column"), (2, "pair"))
+        for gap in gaps(evaluation, order)[:1]
+        if gap.points >= 0.5
+    )
     subject, reason = "Relations between columns", ""
     if pair is None:
         answer = "cannot be judged: the table has a single column"

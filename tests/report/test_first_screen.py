@@ -31,7 +31,7 @@ def signed(**changes):
     [
         (None, "stop", "may not be published. No certificate"),
         (certificate(), "wait", "cannot be cleared for publication. The certificate"),
-        (signed(), "clear", "may be published. Its certificate is signed by the key"),
+        (signed(), "clear", "may be published. The given key checks the signature"),
         (signed(epsilon="inf"), "stop", "may not be published. NOT PRIVATE: ε is infinite"),
         (signed(seeded=True), "stop", "may not be published. The fit was seeded"),
         (signed(table={"rows": 7}), "wait", "cannot be cleared for publication. The certificate"),
@@ -116,7 +116,9 @@ def test_without_a_holdout_the_gap_ends_at_zero():
     row = next(c for c in created.evaluation.verdict.comparisons if c.metric == "2-way distance")
     assert row.best == 0 and row.gap_closed == pytest.approx(1 - row.synthetic / row.baseline)
     line = lines(created)[2]
-    assert f"close {row.gap_closed:.0%} of the gap" in line.reason and "Furthest: " in line.reason
+    assert (
+        f"close {row.gap_closed:.0%} of the gap" in line.reason and "Furthest pair: " in line.reason
+    )
 
 
 def test_a_gap_is_the_distance_beyond_that_of_other_real_people():

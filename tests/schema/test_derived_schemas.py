@@ -19,11 +19,12 @@ from tabsynth.app.session import Session
 from tabsynth.cli.options import load_schema
 from tabsynth.drafting.private_schema import draft_on_ledger
 from tabsynth.drafting.relation_search import find_relations
+from tabsynth.encoding.derived import _inner
 from tabsynth.encoding.gaps import with_gaps
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema import Column
 from tabsynth.schema.editing import Edit, edit, with_design
-from tabsynth.schema.linked import read_schema, read_table_schema
+from tabsynth.schema.linked import TableKeys, read_schema, read_table_schema
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.linked.estimator import LinkedMargNet
 from tabsynth.tables.labelled import with_labels
@@ -160,10 +161,15 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     "datasets/shipped.py: load_census": NEW,
     "datasets/shipped.py: load_hospital": NEW,
     "encoding/gaps.py: with_gaps": lambda f: with_gaps(BASE, ("y",)),
+    "encoding/derived.py: _inner": lambda f: _inner(BASE, TableKeys(key="k")),
     "evaluation/drafted.py: _with_amounts": NEW,
     "evaluation/drafted.py: drafted_for": NEW,
     "planning.py: _any_schema": NEW,
     "drafting/drafts.py: draft_schema": NEW,
+    "drafting/linked.py: _named": NEW,
+    "drafting/linked.py: draft_linked": NEW,
+    "omop/schema.py: _Builder.schema": NEW,
+    "omop/schema.py: omop_schema": NEW,
     "schema/editing.py: edit": lambda f: edit(
         BASE,
         Edit(drop=["y"], declare=["a"], source="s", facts={"b": {"nulls": True}}),
@@ -179,6 +185,7 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     "schema/linked.py: LinkedSchema.load": linked(
         lambda s, f: LinkedSchema.load(saved_linked(s, f))
     ),
+    "schema/linked.py: LinkedSchema.plain": linked(lambda s, f: s.plain),
     "schema/linked.py: read_schema": lambda f: read_schema(saved(BASE, f)),  # type: ignore[return-value]
     "schema/linked.py: read_table_schema": lambda f: read_table_schema(saved(BASE, f)),
     "schema/schema.py: Schema.comparable": lambda f: BASE.comparable,
@@ -201,7 +208,7 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
             SimpleNamespace(
                 _check_fitted=lambda: None,
                 _check_linked=LinkedMargNet._check_linked,
-                model_=SimpleNamespace(encoder=SimpleNamespace(schema=s)),
+                model_=SimpleNamespace(encoder=SimpleNamespace(source=s)),
             )
         )
     ),
@@ -214,6 +221,11 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
 CONSTRUCTED = {
     "planning.py: _any_schema",
     "drafting/drafts.py: draft_schema",
+    "drafting/linked.py: draft_linked",
+    # Of the schemas of another one's tables, which have what was released.
+    "encoding/derived.py: DerivedEncoder.__init__",
+    "schema/linked.py: LinkedSchema.plain",
+    "omop/schema.py: _Builder.schema",
     "schema/importers/declaration.py: schema_of",
     "synthesizers/session.py: nominal_schema",  # the names of the columns alone
     "drafting/private_schema.py: draft_on_ledger",
