@@ -124,7 +124,7 @@ def test_edit_in_place_changes_kinds(folder):
         (("declare", "schema.json", "--kind", "age"), "Expected --kind like COLUMN=VALUE"),
         (("declare", "schema.json", "--kind", "age=number"), "kind of column 'age' to be one of"),
         (("declare", "schema.json", "--kind", "age=text", "--kind", "age=date"), "'age' twice"),
-        (("declare", "schema.json", "--kind", "sex=numeric", "--kind", "age=date"), "2 column(s)"),
+        (("declare", "schema.json", "--kind", "sex=numeric", "--kind", "age=date"), "2 columns"),
         (("import", "c.csv", "-o", "x.json", "--bounds", "age=0-120"), "Expected --bounds like"),
         (("declare", "schema.json", "--drop", "age", "--drop", "sex"), "at least one column"),
         (("declare", "none.json", "--drop", "age"), "none.json"),

@@ -56,7 +56,7 @@ def test_all_columns_that_cannot_be_made_come_together() -> None:
     with pytest.raises(InputError) as caught:
         edit(SCHEMA, Edit(facts={"age": {"low": 9, "high": 1}, "sex": {"kind": "numeric"}}))
     message = str(caught.value)
-    assert "2 column(s)" in message and "low=9" in message and "column 'sex'" in message
+    assert "2 columns" in message and "low=9" in message and "column 'sex'" in message
 
 
 def test_new_values_keep_other_only_where_it_is_one_of_them() -> None:
