@@ -246,7 +246,7 @@ def _below(evaluation: Evaluation) -> list[str]:
     worse = [metric.title for metric in evaluation.metrics if metric.below_baseline]
     if worse:
         out.append(
-            f"WORSE than independent columns, beyond chance, by {len(worse)} metric{"s" * (len(worse) > 1)}: {'; '.join(worse)}."
+            f"WORSE than independent columns, beyond chance, by {len(worse)} metric{'s' * (len(worse) > 1)}: {'; '.join(worse)}."
         )
         if any(metric.below_baseline and metric.holdout is None for metric in evaluation.metrics):
             out[-1] += (

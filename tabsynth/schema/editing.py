@@ -118,7 +118,7 @@ def _edited_columns(schema: Schema, change: Edit) -> list[Column]:
             problems.append(str(error).rstrip("."))
     if problems:
         raise InputError(
-            f"The edited schema has {len(problems)} column{"s" * (len(problems) > 1)} that cannot be made: {'; '.join(problems)}."
+            f"The edited schema has {len(problems)} column{'s' * (len(problems) > 1)} that cannot be made: {'; '.join(problems)}."
         )
     return columns
 
