@@ -114,6 +114,7 @@ def plan_releases(
         "queries": QUERIES,
         "teachers": teachers,
         "config": PATEConfig(),
+        "autoencoder": None,  # its steps are those of a critic, which another audit covers
     }
     if "class_column" in signature(METHODS[method]).parameters:
         parameters["class_column"] = "colour"
