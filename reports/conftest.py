@@ -12,11 +12,11 @@ REPORTS = Path(__file__).resolve().parent
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+def script(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ModuleType]:
     """Return a function from the name of a report to its run.py as a module, with its folder first on the path."""
 
-    def load(name: str) -> ModuleType:
-        path = REPORTS / name / "run.py"
+    def load(name: str, file: str = "run.py") -> ModuleType:
+        path = REPORTS / name / file
         monkeypatch.syspath_prepend(str(path.parent))
         spec = importlib.util.spec_from_file_location(f"{name}_run", path)
         module = importlib.util.module_from_spec(spec)
