@@ -117,7 +117,7 @@ def test_it_has_its_data_files_and_a_long_description(environment, tmp_path):
     assert contents["schema"] == run(tmp_path, environment / "tabsynth", "schema", "--json-schema")
     description = contents["description"]
     assert description.startswith("# tabsynth\n") and "## Quickstart" in description
-    assert "Privacy (`docs/explanation/privacy.md`) states the guarantee" in description
+    assert "Privacy (`docs/explanation/privacy.md`) has the proof" in description
     targets = re.findall(r"\]\(([^)]*)\)", description)
     targets += re.findall(r"(?:src|href)=\"([^\"]*)", description)
     targets += re.findall(r"^\[[^\]]+\]:\s*(\S+)", description, re.MULTILINE)

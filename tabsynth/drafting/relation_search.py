@@ -1,4 +1,4 @@
-"""Relations between columns that a fit without a schema looks for by noisy counts.
+"""Relations between columns that a fit without a schema looks for, with noisy counts.
 
 Candidates follow from the schema alone (:mod:`tabsynth.drafting.relations`). Up to three stages read the rows, each charged to
 the ledger: the selection of candidates by exponential mechanisms; noisy joint counts of the columns of selected

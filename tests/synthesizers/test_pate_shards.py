@@ -88,7 +88,9 @@ def test_frozen_answers_freeze_the_model(monkeypatch: pytest.MonkeyPatch, tmp_pa
                 )
                 # Batches of the student so large that it learns from every row that was asked about.
                 config = {"networks__student_batch": 300}
-                model = small_pate(random_state=0, teachers=kind, config=config).fit(table)
+                model = small_pate(
+                    random_state=0, teachers=kind, config=config, autoencoder=None
+                ).fit(table)
             weights = model.model_.weights().values()
             seen.append(([w.cpu().numpy().tobytes() for w in weights], model.model_.curves))
         assert seen[0] == seen[1]

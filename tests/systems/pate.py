@@ -40,6 +40,7 @@ PATE_OPTIONS: dict[str, Mapping[str, Any]] = {
     "pate-gan, networks": _NETWORKS,
     "pate-gan, paper": _PAPER,
     "pate-gan, paper, Gaussian votes": {**_PAPER, "config": {"accounting": "gaussian"}},
+    "pate-gan, no autoencoder": {"autoencoder": None},
     "pate-gan, autoencoder": {"autoencoder": "dp-sgd"},
     "pate-gan, autoencoder of counts, weights": {**gan.OF_COUNTS, "weight": 30.0},
     "pate-gan, binary codes": {"network_encoding": "binary"},
@@ -58,6 +59,7 @@ PATE_OPTIONS: dict[str, Mapping[str, Any]] = {
 }
 ACGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "pate-acgan": {},
+    "pate-acgan, no autoencoder": {"autoencoder": None},
     "pate-acgan, autoencoder of counts": gan.OF_COUNTS,
     "pate-acgan, binary codes, autoencoder": {
         "network_encoding": "binary",
