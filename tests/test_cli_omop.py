@@ -96,6 +96,9 @@ BAD = [
     ("condition_occurrence", with_value("condition_concept_id", "flu"), "condition_concept_id='flu', which is not a whole number; correct it."),
     (VISIT, with_value("visit_start_date", "1800-01-01"), "visit_start_date='1800-01-01' of person_id=10001, before year_of_birth="),
     (VISIT, with_value("visit_end_date", "soon"), "visit_end_date='soon', which is not a date, such as 2019-12-31; correct it."),
+    (VISIT, with_value("visit_end_date", "20190304"), "visit_end_date='20190304', which is not a date, such as 2019-12-31; correct it."),
+    (VISIT, with_value("visit_end_date", "13/04/2019"), "visit_end_date='13/04/2019', which is not a date, such as 2019-12-31; correct it."),
+    ("condition_occurrence", with_value("condition_concept_id", "99999999999999999999"), "which is not a whole number; correct it."),
     ("measurement", with_rows(10_000), "rows of person_id="),
     ("person", lambda t: pd.concat([t, t[:1]]), "has key person_id='10001' twice"),
     ("CONCEPT", lambda t: t[:0], "has no standard concept (standard_concept 'S')"),
@@ -119,6 +122,15 @@ def test_bad_databases_are_refused_before_anything_is_charged(place, tmp_path, n
     done = fit(tmp_path, *ledger, code=2)
     assert says in done.stderr and len(done.stderr.strip().splitlines()) == 1
     assert "Traceback" not in done.stderr and not (tmp_path / "model").exists()
+    assert (tmp_path / "ledger.jsonl").read_bytes() == before
+
+
+def test_a_project_without_room_for_the_fit_is_charged_no_selection(place, tmp_path):
+    copy_of(place, tmp_path)
+    run("ledger", "create", "ledger.jsonl", "--epsilon", "2", "--unit", "person_id", cwd=tmp_path)
+    before = (tmp_path / "ledger.jsonl").read_bytes()
+    done = fit(tmp_path, "--ledger", "ledger.jsonl", code=2)
+    assert "limit" in done.stderr and not (tmp_path / "model").exists()
     assert (tmp_path / "ledger.jsonl").read_bytes() == before
 
 

@@ -107,6 +107,9 @@ class DerivedEncoder(LinkedEncoder):
         """Return a table as it is modelled."""
         schema, keys = self.declared.tables[name], self.declared.keys[name]
         frame = frames[name]
+        for column in (*(keys.inherited or ()), *(keys.since or {}), *filter(None, [keys.repeats])):
+            if column not in frame:
+                raise InputError(f"Table {name} has no column {quote(column)}; add it.")
         for column in keys.inherited or ():
             ancestor = _ancestor_with(self.declared, name, column)
             own, theirs = names_of(frame[column]), rows.values(name, ancestor, rows.keys[ancestor][column])  # fmt: skip

@@ -182,7 +182,8 @@ def _typed(name: str, of: JsonObject, frame: pd.DataFrame, problems: list[str]) 
             numbers = pd.to_numeric(values, errors="coerce")
             wrong = numbers.isna() & values.notna()
             if not fact.get("real"):
-                wrong |= numbers.notna() & (numbers % 1 != 0)
+                most = 2**53 if numbers.dtype.kind == "f" else 2**63 - 1  # larger ones lose digits
+                wrong |= numbers.notna() & ((numbers % 1 != 0) | (numbers > most))
             what = "a number" if fact.get("real") else "a whole number"
             if not wrong.any():
                 out[column] = numbers.astype("float64" if fact.get("real") else "Int64")
@@ -203,7 +204,7 @@ def _typed(name: str, of: JsonObject, frame: pd.DataFrame, problems: list[str]) 
 
 def _dates(values: pd.Series) -> tuple[pd.Series, pd.Series]:
     """Return dates as ISO texts, and which values are none."""
-    moments = pd.to_datetime(values, errors="coerce", format="mixed", utc=False)
+    moments = pd.to_datetime(values.astype("string").str[:10], errors="coerce", format="%Y-%m-%d")
     texts = moments.dt.strftime("%Y-%m-%d").astype(object).where(moments.notna(), None)
     return texts, moments.isna() & values.notna() & (values != "")
 

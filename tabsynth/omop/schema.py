@@ -26,7 +26,7 @@ from tabsynth.encoding.derived import encoder_of
 from tabsynth.errors import InputError
 from tabsynth.methods import CONCEPTS
 from tabsynth.omop.database import OmopDatabase, cdm
-from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER
+from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER, Spend
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact_of, new_name, note_passed
 from tabsynth.privacy.ledger.project import ProjectLedger
@@ -38,6 +38,7 @@ from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import Schema
 from tabsynth.schema.temporal import Date
+from tabsynth.synthesizers.linked.estimator import LinkedMargNet
 
 SHARE = 0.12  # of the budget of a fit, in μ²: the release of concepts
 MOST_CONCEPTS = 80  # of one person, that count fully: the L2 norm of what a person adds is at most 1 in any case
@@ -97,7 +98,13 @@ def omop_schema(
         seeded = None if random_state is None else "A seeded selection of concepts"
         charges = open_ledger(project, epsilon, delta, "person_id", seeded)
         if project is not None:
-            project.admit_draft(charges, mu, GAUSSIAN_FILTER)
+            plain = builder.unselected()
+            method = LinkedMargNet(plain, epsilon=epsilon, delta=delta).make_method(plain)
+
+            def after(earlier: Ledger) -> list[Spend]:
+                return [(spend.mechanism, spend.count) for spend in method.plan(earlier)]
+
+            project.admit_draft(charges, mu, GAUSSIAN_FILTER, after)
         charges.unit = "person_id"
         try:
             selected = select(builder, mu, charges, random_state)
@@ -183,9 +190,13 @@ class _Builder:
 
     def check(self) -> None:
         """Refuse keys, dates and values that a fit would refuse, before anything is charged."""
+        encoder_of(self.unselected()).to_tables(self.database.tables)
+
+    def unselected(self) -> LinkedSchema:
+        """Return the schema before concepts are selected."""
         nothing: Selected = {f"{name}.{column}": {} for name, column in self.places()}
         facts = {"mechanisms": [{"purpose": "no release yet"}], "release": "none"}
-        encoder_of(self.schema(nothing, facts)).to_tables(self.database.tables)
+        return self.schema(nothing, facts)
 
     def schema(self, selected: Selected, released: JsonObject) -> LinkedSchema:
         """Return the linked schema with selected concepts, by column the share of persons of each."""

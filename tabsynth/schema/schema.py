@@ -11,6 +11,7 @@ private table; ``provenance`` records which.
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -648,7 +649,7 @@ class Schema(Shown):
         if self.suggested:
             out["suggested"] = [dict(item) for item in self.suggested]
         if self.released is not None:
-            out["released"] = self.released
+            out["released"] = deepcopy(dict(self.released))
         if self.decimal is not None:
             out["decimal"] = self.decimal
         out |= self.design.to_dict()

@@ -169,6 +169,7 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     "drafting/linked.py: _named": NEW,
     "drafting/linked.py: draft_linked": NEW,
     "omop/schema.py: _Builder.schema": NEW,
+    "omop/schema.py: _Builder.unselected": NEW,
     "omop/schema.py: omop_schema": NEW,
     "schema/editing.py: edit": lambda f: edit(
         BASE,
@@ -287,3 +288,8 @@ def test_what_is_derived_keeps_what_was_released(name: str, tmp_path: Path) -> N
             )
     if name.endswith(": edit"):
         assert made["a"].facts_from_rows == ("nulls",)
+
+
+def test_what_is_written_is_a_copy() -> None:
+    BASE.to_dict()["released"]["mechanisms"].clear()
+    assert BASE.to_dict()["released"]["mechanisms"] == [MECHANISM]
