@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -107,7 +107,7 @@ def check_parts(config: "DataclassInstance") -> None:
 
 
 def read_settings(
-    config: Config, values: Mapping[str, Any], earlier_names: Mapping[str, str | None]
+    config: Config, values: Mapping[str, Any], former: Collection[str] = ()
 ) -> Config:
     """Return a configuration with the settings of a model file.
 
@@ -117,16 +117,15 @@ def read_settings(
         With the defaults of the settings that the file lacks.
     values : mapping
         As ``dataclasses.asdict`` and JSON have made them of a configuration.
-    earlier_names : mapping
-        From the names that version 0.2.0 used, when configurations had no parts, to those of
-        :func:`with_settings`; None for a setting that is no more.
+    former : collection of str
+        Settings that a file of an earlier version may have, and that are left out.
     """
     settings: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
             settings |= {f"{name}__{inner}": item for inner, item in value.items()}
-        elif (present := earlier_names.get(name, name)) is not None:
-            settings[present] = value
+        elif name not in former:
+            settings[name] = value
     return with_settings(
         config, **{n: tuple(v) if isinstance(v, list) else v for n, v in settings.items()}
     )

@@ -41,17 +41,6 @@ TRAININGS = ("counts", "dp-sgd", "public", "no-noise")
 OF_COUNTS = "autoencoder on rows of noisy counts"  # the first stage of ``counts``
 
 
-# The settings of version 0.2.0 by their present names; None: no setting any more.
-AUTOENCODER_OF_0_2: dict[str, str | None] = {
-    "sampling_rate": "step__sampling_rate",
-    "steps": "step__count",
-    "step_rule": "step__rule",
-    "radius": "step__radius",
-    "physical_batch": None,
-    "optimizer": None,
-}
-
-
 @dataclass(frozen=True, kw_only=True)
 class AutoencoderConfig:
     """The networks of an autoencoder and its training. All of it is public.

@@ -26,7 +26,6 @@ from tabsynth.methods import CRITIC
 from tabsynth.privacy.ledger.ledger import Account, recorder
 from tabsynth.synthesizers.adversarial.generator import (
     BETAS,
-    GENERATOR_OF_0_2,
     WARM_START,
     GeneratorConfig,
     GeneratorTraining,
@@ -54,28 +53,6 @@ from tabsynth.training.row_by_row import RowByRow
 
 MakeCritic = Callable[[int], nn.Module]
 OWN_CRITIC = "critic= cannot be combined with step rule bam, groups of bounds or units of several rows; leave one of them out."
-# The settings of version 0.2.0 by their present names.
-CRITIC_OF_0_2: dict[str, str | None] = {
-    **GENERATOR_OF_0_2,
-    "warm_steps": "warm_start_steps",
-    "moment_steps": None,
-    "critic_hidden": "critic__hidden",
-    "critic_activation": "critic__activation",
-    "critic_lr": "critic__lr",
-    "critic_optimizer": "critic__optimizer",
-    "critic_per_generator": "critic__per_generator",
-    "critic_steps": "step__count",
-    "sampling_rate": "step__sampling_rate",
-    "step_rule": "step__rule",
-    "radius": "step__radius",
-    "physical_batch": None,
-    "max_norm": "clipping__max_norm",
-    "bound": "clipping__bound",
-    "statistic": None,
-    "grouping": "clipping__grouping",
-    "clusters": None,
-    "centred": "clipping__centred",
-}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,13 +36,11 @@ from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.adversarial.critic import (
-    CRITIC_OF_0_2,
     CriticLearning,
     DPGANConfig,
     with_rule,
 )
 from tabsynth.synthesizers.adversarial.method import (
-    FORMER_VALUES,
     NetworksMethod,
     config_or_default,
     make_networks,
@@ -141,7 +139,4 @@ class DPGAN(Synthesizer):
     @classmethod
     def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> JsonObject:
         """Return the parameters of a fit from the facts of its model file."""
-        parameters = read_parameters(facts, DPGANConfig(), CRITIC_OF_0_2, ["variant"])
-        if parameters["variant"] == FORMER_VALUES["variant"]:
-            parameters["variant"] = cls.variant
-        return parameters
+        return read_parameters(facts, DPGANConfig(), ["variant"])

@@ -31,7 +31,6 @@ from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig, source_autoencoder
 from tabsynth.synthesizers.adversarial.critic import (
-    CRITIC_OF_0_2,
     CriticConfig,
     CriticLearning,
     MakeCritic,
@@ -212,4 +211,4 @@ class DPWGAN(Synthesizer):
     @classmethod
     def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> JsonObject:
         """Return the parameters of a fit from the facts of its model file."""
-        return read_parameters(facts, WGANConfig(), CRITIC_OF_0_2, ["preset"])
+        return read_parameters(facts, WGANConfig(), ["preset"])

@@ -22,23 +22,6 @@ from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import OPTIMIZERS, Heads, State, mlp, optimizer, set_bias
 from tabsynth.training.private_step import Batches, CodedInputs, PrivateStep, StepConfig
 
-# The settings of version 0.2.0, whose configurations had no parts, by their present names; None: no setting any more.
-GENERATOR_OF_0_2: dict[str, str | None] = {
-    "latent_dim": "generator__latent_dim",
-    "generator_hidden": "generator__hidden",
-    "generator_norm": "generator__norm",
-    "generator_lr": "generator__lr",
-    "generator_optimizer": "generator__optimizer",
-    "betas": None,
-    "temperature": "generator__temperature",
-    "averaging": "generator__averaging",
-    "anchor": "generator__anchor",
-    "pair_anchor": "generator__pair_anchor",
-    "moment_lr": None,
-    "rounded": "generator__rounded",
-}
-
-
 LATENTS = {"normal": torch.randn, "uniform": torch.rand}
 
 

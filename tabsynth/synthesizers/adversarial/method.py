@@ -16,7 +16,7 @@ from tabsynth._typing import JsonObject
 from tabsynth._validate import one_of, positive, quote
 from tabsynth.encoding.rows import PrivateRows, Rows, codes_of, store_records, weights_of
 from tabsynth.encoding.table import Layout, TableEncoder
-from tabsynth.errors import InputError
+from tabsynth.errors import FileFormatError, InputError
 from tabsynth.methods import (
     AUTOENCODER,
     COUNT,
@@ -52,7 +52,6 @@ from tabsynth.schema.conforming import conform
 from tabsynth.schema.linked import LinkedSchema, read_table_schema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.adversarial.autoencoder import (
-    AUTOENCODER_OF_0_2,
     OF_COUNTS,
     TRAININGS,
     Autoencoder,
@@ -95,13 +94,6 @@ from tabsynth.training.units import MOST_ROWS, UnitRows
 
 # Of the budget's μ², the unit in which Gaussian mechanisms add up.
 SHARES = {ONE_WAY: 0.1, COUNT: 0.005, TOTAL: 0.005}
-# Values of settings in model files of version 0.2.0 that are no more; a fitted model does not depend on them.
-FORMER_VALUES = {
-    "critic_per_generator": "adaptive",
-    "bound": "quantile",
-    "grouping": "clusters",
-    "variant": "advanced-clusters",
-}
 MOST_NUMBERS = 2**33  # codes of a batch, 32 GB
 PARTS = {SCORES: 0.3, JOINT: 0.7}  # of the share of the counts that an autoencoder learns from
 TREE_ROWS = 20_000  # the most that an autoencoder learns from
@@ -714,21 +706,26 @@ def config_or_default(name: str, config: object, default: Config) -> Config:
 def read_parameters(
     facts: Mapping[str, Any],
     config: Config,
-    earlier_names: Mapping[str, str | None],
     choices: Sequence[str],
 ) -> JsonObject:
-    """Return the parameters of a fit from the facts of its model file; ``config`` holds the defaults of what it lacks."""
+    """Return the parameters of a fit from the facts of its model file; ``config`` holds the defaults of what it lacks.
+
+    Raises
+    ------
+    FileFormatError
+        For a model of release 0.2.0, whose configuration had no parts.
+    """
     stated = facts["config"]
+    if "generator" not in stated["config"]:
+        raise FileFormatError(
+            "The model was written by tabsynth 0.2.0; sample it with that release (its certificate still verifies)."
+        )
     autoencoder = stated["autoencoder_config"]
-    settings = dict(stated["config"])
-    for name, value in FORMER_VALUES.items():
-        if settings.get(name) == value:
-            del settings[name]
     if autoencoder is not None:
-        autoencoder = read_settings(AutoencoderConfig(), autoencoder, AUTOENCODER_OF_0_2)
+        autoencoder = read_settings(AutoencoderConfig(), autoencoder)
     return {
         **{name: stated[name] for name in (*choices, "autoencoder")},
         "network_encoding": facts["encoding"],
-        "config": read_settings(config, settings, earlier_names),
+        "config": read_settings(config, stated["config"]),
         "autoencoder_config": autoencoder,
     }

@@ -185,7 +185,7 @@ def least_noise(earlier: Ledger) -> float:
 def settings_from(config: JsonObject) -> MargNetConfig:
     """Return the settings that the configuration of a model states."""
     settings = {name: value for name, value in config.items() if name not in HINTS}
-    return read_settings(MargNetConfig(), settings, dict.fromkeys(FORMER_SETTINGS))
+    return read_settings(MargNetConfig(), settings, FORMER_SETTINGS)
 
 
 @dataclass(frozen=True, kw_only=True)

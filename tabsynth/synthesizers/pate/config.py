@@ -4,27 +4,8 @@ from dataclasses import dataclass, field
 
 from tabsynth._validate import in_range, integer, one_of, positive, widths
 from tabsynth.privacy.accounting.mechanisms import ACCOUNTINGS, EXACT_BINARY
-from tabsynth.synthesizers.adversarial.generator import GENERATOR_OF_0_2, GeneratorConfig
+from tabsynth.synthesizers.adversarial.generator import GeneratorConfig
 from tabsynth.synthesizers.method import check_parts
-
-# The settings of version 0.2.0 by their present names; None: no setting any more.
-PATE_OF_0_2: dict[str, str | None] = {
-    **GENERATOR_OF_0_2,
-    "warm_steps": None,
-    "moment_steps": None,
-    "labels": "queries",
-    "kind": None,  # the estimator's ``teachers``
-    "functions": "marginals__functions",
-    "features": "marginals__features",
-    "teacher_hidden": "networks__teacher_hidden",
-    "student_hidden": "networks__student_hidden",
-    "teacher_steps": "networks__teacher_steps",
-    "student_steps": "networks__student_steps",
-    "teacher_batch": "networks__teacher_batch",
-    "student_batch": "networks__student_batch",
-    "network_lr": "networks__lr",
-    "network_optimizer": None,
-}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,7 +38,7 @@ from tabsynth.synthesizers.adversarial.method import (
 )
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.method import NOMINAL_ROWS, PlannedSpend
-from tabsynth.synthesizers.pate.config import PATE_OF_0_2, PATEConfig, networks_config
+from tabsynth.synthesizers.pate.config import PATEConfig, networks_config
 from tabsynth.synthesizers.pate.pairs import PATEMarginals
 from tabsynth.synthesizers.pate.rounds import EnsembleSettings
 from tabsynth.synthesizers.pate.teachers import PATENetworks
@@ -257,23 +257,6 @@ def _make_voting(
     )
 
 
-def _of_present_names(facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the facts of a model file with the parameters of the present version.
-
-    In version 0.2.0 the parameter ``teachers`` was their number, and the configuration said what they are;
-    ``queries`` was called ``labels``, and ``class_column`` was called ``label``.
-    """
-    config = facts["config"]
-    if "preset" not in config:
-        return facts
-    settings = {**config["config"], "start_from_counts": config["preset"] != "paper"}
-    kind = NETWORKS if settings["kind"] == "network" else MARGINALS
-    present = {"teachers": kind, "teacher_count": config["teachers"], "queries": config["labels"]}
-    if "label" in config:
-        present["class_column"] = config["label"]
-    return {**facts, "config": {**config, "config": settings, **present}}
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class PATEGAN(Synthesizer):
     """PATE-GAN (Jordon, Yoon, van der Schaar 2019), for tables.
@@ -349,7 +332,7 @@ class PATEGAN(Synthesizer):
     @classmethod
     def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> JsonObject:
         """Return the parameters of a fit from the facts of its model file."""
-        return read_parameters(_of_present_names(facts), PATEConfig(), PATE_OF_0_2, CHOICES)
+        return read_parameters(facts, PATEConfig(), CHOICES)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -461,12 +444,10 @@ class PATEACGAN(Synthesizer):
     @classmethod
     def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> JsonObject:
         """Return the parameters of a fit from the facts of its model file."""
-        facts = _of_present_names(facts)
-        config = facts["config"]
-        shares, column = config["class_shares"], schema[config["class_column"]]
+        parameters = read_parameters(facts, PATEConfig(), (*CHOICES, "class_column"))
+        shares = facts["config"]["class_shares"]
+        column = schema[parameters["class_column"]]
         if shares is not None:
             values = [*column.categories, *column.reasons, *[None] * column.nulls]
             shares = dict(zip(values, shares, strict=True))
-        names = (*CHOICES, "class_column")
-        parameters = read_parameters(facts, PATEConfig(), PATE_OF_0_2, names)
         return {**parameters, "class_shares": shares}
