@@ -5,8 +5,9 @@ import pytest
 import yaml
 from command_lines import FIT, make_people, make_schema, refused, run
 
-from tabsynth import load, read_table
+from tabsynth import MargNet, load, read_table
 from tabsynth.report.certificates import relations
+from tabsynth.synthesizers import MargNetConfig
 
 CLAIM = "Private: (2, 1e-05)-differential privacy for adding or removing one record"
 
@@ -99,3 +100,15 @@ def test_relations_of_a_certificate():
         assert texts(odd) == {}
     assert texts([["x", "y"], 3, [["a"], "b"], ["c", {}]])["Measured, with noise"] == "each column"
     assert relations({}, columns) == []
+
+
+def test_a_file_has_the_decimal_mark_of_the_schema(tmp_path):
+    """As a sample has it."""
+    schema = make_schema().with_decimal(",")
+    schema.save(tmp_path / "schema.json")
+    make_people().to_csv(tmp_path / "people.csv", index=False, na_rep="N")
+    model = MargNet(schema, epsilon=1.0, config=MargNetConfig(steps=2)).fit(make_people())
+    model.save(tmp_path / "model")
+    run("counts", "model", "--by", schema.names[0], "-o", "new.csv", cwd=tmp_path)
+    head, row = (tmp_path / "new.csv").read_text().splitlines()[:2]
+    assert head.split(";")[1] == "noisy" and "," in row.split(";")[1]

@@ -43,7 +43,8 @@ def counts(
     table = synthesizer.counts(None if by is None else [name.strip() for name in by.split(",")])
     certificate = synthesizer.certificate()
     if out is not None:
-        write_table(table, out, overwrite=outputs.overwrite, **written)
+        mark = synthesizer.schema_.with_decimal(writing.decimal).decimal
+        write_table(table, out, overwrite=outputs.overwrite, **{**written, "decimal": mark})
         say(f"Table: {out} ({len(table):,} cells)")
         say(f"Certificate: {beside(out)}")
     elif by is not None:

@@ -92,7 +92,7 @@ def _requirements(
         required.append((OVERLAP,))
     of_schema = public.get("schema_mechanisms")
     purposes = [*map(str, of_schema)] if isinstance(of_schema, list) else []
-    if public.get("released") and CONCEPTS not in purposes:
+    if public.get("released") and set(purposes) != {CONCEPTS}:
         purposes += DRAFT
     return [*required, *((purpose,) for purpose in dict.fromkeys(purposes))]
 
