@@ -16,6 +16,7 @@ groups are people of one evaluation, with equal numbers, and frequencies of valu
 """
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from tabsynth.evaluation.attacks.gower import MAX_TABLE, GowerSearch, Places, places, right
 from tabsynth.evaluation.attacks.nearest import draw_rows, in_chunks, nearest
@@ -200,6 +201,7 @@ def tree_chances(
     trees = HistGradientBoostingClassifier(
         **TREES, class_weight="balanced", early_stopping=False, random_state=0
     )
-    trees.fit(features[taken], column[taken])
-    chances[:, order] = trees.predict_proba(facts)
+    with threadpool_limits(1):  # small trees: threads would wait for each other
+        trees.fit(features[taken], column[taken])
+        chances[:, order] = trees.predict_proba(facts)
     return chances * taken.mean()
