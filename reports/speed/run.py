@@ -129,6 +129,7 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
 }
+PRESENT = ("steps-1", "stages")  # measured later than the others
 # Of each table of ratios: the part that it shows, and what names its lines and its columns.
 RATIOS = {
     "STEPS": ("steps-1", "critic", "step"),
@@ -140,8 +141,8 @@ def page(rows: Rows) -> str:
     """Return the page."""
     parts = {
         "MACHINE": rows.get("steps-1", {}).get("machine", "–"),
-        "RELEASE": _releases(row for key, row in rows.items() if key == "steps-1"),
-        "EARLIER": _releases(row for key, row in rows.items() if key != "steps-1"),
+        "RELEASE": _releases(row for key, row in rows.items() if key in PRESENT),
+        "EARLIER": _releases(row for key, row in rows.items() if key not in PRESENT),
         "ANSWER": _range(rows, "steps-1"),
         "GROWTH": _growth(rows.get("growth", {}).get("rows", [])),
     }
