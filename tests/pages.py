@@ -74,7 +74,7 @@ GROUPS = {
         "docs/reference/model-file",
     ),
     "survey": ("docs/how-to/survey-weights",),
-    "linked": ("docs/how-to/linked-tables",),
+    "linked": ("docs/how-to/linked-tables", "docs/how-to/omop"),
     "edges": (
         "docs/explanation/sharp-edges/bounds-from-the-data",
         "docs/explanation/sharp-edges/epsilon-after-a-result",
