@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tabsynth.encoding.linked import LinkedEncoder
+from tabsynth.encoding.derived import encoder_of
 from tabsynth.encoding.rows import Rows, SharedRows
 from tabsynth.schema.categorical import Categorical, Ordinal
 from tabsynth.schema.linked import LinkedSchema
@@ -68,7 +68,7 @@ class LinkedDatasets:
 
     def records(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, Rows | SharedRows]:
         """Return what a fit counts: the records of each table, with their weights."""
-        encoder = LinkedEncoder(self.schema)
+        encoder = encoder_of(self.schema)
         rows = encoder.to_rows(encoder.to_tables(tables))
         # The schema has no survey weights.
         return {name: shared for name, shared in rows.items() if isinstance(shared, SharedRows)}

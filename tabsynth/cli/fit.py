@@ -81,7 +81,11 @@ def fit(
         if columns.omop:
             what = "An OMOP database"
             del refused["save_schema"]
-            refused |= {"linked": columns.linked, "duckdb": engine.duckdb, "checkpoint": running.checkpoint}  # fmt: skip
+            refused |= {
+                "linked": columns.linked,
+                "duckdb": engine.duckdb,
+                "checkpoint": running.checkpoint,
+            }
             refused |= reading.options
         refuse({**refused, **asdict(settings), **asdict(prior), **own}, what)
         if columns.linked is not None:

@@ -50,7 +50,11 @@ def days_column(column: Column) -> Numeric:
             max(breaks[-1] + 1, round(breaks[-1] * GROWTH) if breaks[-1] >= SINGLE else 0)
         )
     dtype = "Int64" if column.nulls else "int64"
-    bounds: dict[str, Any] = {"low": 0, "high": max(span, 1), "breaks": tuple(b for b in breaks if b < span)}  # fmt: skip
+    bounds: dict[str, Any] = {
+        "low": 0,
+        "high": max(span, 1),
+        "breaks": tuple(b for b in breaks if b < span),
+    }
     return Numeric(name=f"{column.name}{DAYS}", dtype=dtype, nulls=column.nulls, **bounds)
 
 
@@ -61,7 +65,7 @@ def _inner(schema: Schema, keys: TableKeys) -> Schema:
         if column.name in (keys.since or {}):
             columns.append(days_column(column))
         elif column.name == keys.repeats:
-            columns.append(replace(column, nulls=True, dtype=column.dtype.replace("int", "Int")))
+            columns.append(replace(column, nulls=True, dtype="Int64"))
         else:
             columns.append(column)
     return schema.replace(columns=columns)
@@ -88,18 +92,34 @@ class DerivedEncoder(LinkedEncoder):
                 {name: replace(keys, **plain) for name, keys in schema.keys.items()},
             )
         )
-        self.declared = self.source = schema
+        self.declared = self.whole = schema
 
     # Real tables.
 
     def to_tables(self, tables: object) -> dict[str, CodedTable]:
         """See :meth:`LinkedEncoder.to_tables`."""
         frames, keys = self.checked_frames(tables)
-        problems: list[str] = []
+        problems = self._missing(frames)
+        refuse(problems)
         rows = _Rows(self.declared, keys)
         derived = {name: self._derive(name, frames, rows, problems) for name in frames}
         refuse(problems)
         return super().to_tables(derived)
+
+    def _missing(self, frames: Frames) -> list[str]:
+        """Return a line for each column that tables lack, of those that other columns are derived from."""
+        needed: dict[tuple[str, str], None] = {}
+        for name, keys in self.declared.keys.items():
+            references = [r for c, of in (keys.since or {}).items() for r in (c, *of)]
+            own = (*(keys.inherited or ()), *filter(None, [keys.repeats]))
+            needed |= dict.fromkeys(
+                [*((name, c) for c in own), *(_split(r, name) for r in references)]
+            )
+        return [
+            f"Table {quote(name)} lacks column {quote(column)}; add it."
+            for name, column in needed
+            if column not in frames[name]
+        ]
 
     def _derive(
         self, name: str, frames: Frames, rows: "_Rows", problems: list[str]
@@ -107,12 +127,12 @@ class DerivedEncoder(LinkedEncoder):
         """Return a table as it is modelled."""
         schema, keys = self.declared.tables[name], self.declared.keys[name]
         frame = frames[name]
-        for column in (*(keys.inherited or ()), *(keys.since or {}), *filter(None, [keys.repeats])):
-            if column not in frame:
-                raise InputError(f"Table {name} has no column {quote(column)}; add it.")
         for column in keys.inherited or ():
             ancestor = _ancestor_with(self.declared, name, column)
-            own, theirs = names_of(frame[column]), rows.values(name, ancestor, rows.keys[ancestor][column])  # fmt: skip
+            own, theirs = (
+                names_of(frame[column]),
+                rows.values(name, ancestor, rows.keys[ancestor][column]),
+            )
             if (wrong := own != theirs).any():
                 at = int(wrong.argmax())
                 problems.append(
@@ -129,7 +149,10 @@ class DerivedEncoder(LinkedEncoder):
                 problems.append(f"Table {quote(name)}: {error}")
                 continue
             amounts = of.amounts(frame[column])
-            low, high = (float(edge(ends)) for edge, ends in zip((np.nanmin, np.nanmax), of.code_amounts(), strict=True))  # fmt: skip
+            low, high = (
+                float(edge(ends))
+                for edge, ends in zip((np.nanmin, np.nanmax), of.code_amounts(), strict=True)
+            )
             start = np.where(np.isnan(start), low, start)
             days = np.clip(amounts - start, 0.0, high - low)
             if end:
@@ -181,7 +204,13 @@ class DerivedEncoder(LinkedEncoder):
         """See :meth:`LinkedEncoder.from_tables`."""
         frames = super().from_tables(tables, rng, within)
         declared = self.declared
-        rows = _Rows(declared, {name: {c: frames[name][c].to_numpy() for c in declared.keys[name].columns} for name in frames})  # fmt: skip
+        rows = _Rows(
+            declared,
+            {
+                name: {c: frames[name][c].to_numpy() for c in declared.keys[name].columns}
+                for name in frames
+            },
+        )
         # What refers to a table beside it comes last.
         order = sorted(declared.names, key=lambda name: self._beside(name))
         for name in order:
@@ -193,7 +222,9 @@ class DerivedEncoder(LinkedEncoder):
                 start, *end = (self._reference(name, r, frames, rows) for r in references)
                 lows, _ = of.code_amounts()
                 amounts = np.where(np.isnan(start), np.nanmin(lows), start)
-                amounts = amounts + frame.pop(f"{column}{DAYS}").to_numpy(dtype=float, na_value=np.nan)  # fmt: skip
+                amounts = amounts + frame.pop(f"{column}{DAYS}").to_numpy(
+                    dtype=float, na_value=np.nan
+                )
                 if end:
                     amounts = np.minimum(amounts, end[0])
                 frame[column] = of.from_amounts(amounts)
@@ -228,7 +259,10 @@ class DerivedEncoder(LinkedEncoder):
                     frames[table][str(self.declared.keys[table].parent_key)]
                 ).min()
                 latest = first.reindex(frames[root][key]).to_numpy(dtype=float)
-                years = years.mask(years.to_numpy() > latest, pd.Series(latest, index=years.index).fillna(0).astype(int))  # fmt: skip
+                years = years.mask(
+                    years.to_numpy() > latest,
+                    pd.Series(latest, index=years.index).fillna(0).astype(int),
+                )
             frames[root][column] = years.astype(frames[root][column].dtype)
 
     def _first_codes(
@@ -239,7 +273,10 @@ class DerivedEncoder(LinkedEncoder):
         Of a code that a root already has, what is drawn in its place is one of those that fewer roots have than the released
         shares say, or without shares any first code of another root.
         """
-        root, column = self.declared.root, self.declared.tables[name][str(self.declared.keys[name].repeats)]  # fmt: skip
+        root, column = (
+            self.declared.root,
+            self.declared.tables[name][str(self.declared.keys[name].repeats)],
+        )
         roots = len(rows.keys[root][str(self.declared.keys[root].key)])
         of_root = rows.values(name, root, np.arange(roots)).tolist()
         released = (self.declared.released or {}).get(f"{name}.{column.name}", {})

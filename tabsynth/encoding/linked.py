@@ -232,12 +232,12 @@ class LinkedEncoder:
     encoders : dict of str to TableEncoder
     records : dict of str to Records
         Of each table whose parent may have more than one child, and of the root.
-    source : LinkedSchema
+    whole : LinkedSchema
         The schema as it was declared, of which ``schema`` may be the :attr:`LinkedSchema.plain` one.
     """
 
     def __init__(self, schema: LinkedSchema) -> None:
-        self.schema = self.source = schema
+        self.schema = self.whole = schema
         self.gaps = {name: keys.gaps or () for name, keys in schema.keys.items()}
         self.encoders = {
             name: TableEncoder(with_gaps(s, self.gaps[name])) for name, s in schema.tables.items()
@@ -678,12 +678,12 @@ class LinkedEncoder:
         return out
 
 
-def refuse(problems: list[str]) -> None:
+def refuse(problems: list[str], what: str = "the set of tables") -> None:
     """Raise an error with all problems of a set of tables, if there are some."""
     if len(problems) == 1:
         raise InputError(problems[0])
     if problems:
-        raise TableError("the set of tables", problems, problems[0])
+        raise TableError(what, problems, problems[0])
 
 
 def _renumber(children: Sequence[str], tables: Mapping[str, CodedTable], order: np.ndarray) -> None:

@@ -12,9 +12,10 @@ import pandas as pd
 
 from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
-from tabsynth.errors import InputError, TableError, one_line
-from tabsynth.omop.vocabulary import ANCESTOR, CONCEPT, Vocabulary, find_table
-from tabsynth.tables.files import read_any
+from tabsynth.encoding.linked import refuse
+from tabsynth.errors import InputError, one_line
+from tabsynth.omop.vocabulary import ANCESTOR, CONCEPT, Vocabulary
+from tabsynth.tables.files import find_file, read_any
 
 MOST_RECORDS = 10_000  # of one person in one table: an error of the extract
 SOURCE = "cdm_source"
@@ -69,7 +70,9 @@ def read_omop(
     if vocabulary is not None:
         of_folder = Vocabulary.read(vocabulary)
         if of_folder is None:
-            raise InputError(f"{vocabulary} has no CONCEPT file; name the folder of an Athena download.")  # fmt: skip
+            raise InputError(
+                f"{vocabulary} has no CONCEPT file; name the folder of an Athena download."
+            )
     else:
         of_folder = None
         if CONCEPT in frames:
@@ -87,17 +90,10 @@ def read_omop(
         known |= {of.get("key"), of.get("parent_key"), of.get("inherited")} - {None}
         extra[name] = [c for c in frames[name].columns if c not in known]
         tables[name] = _typed(name, of, frames[name], problems)
-    _refuse(problems)
+    refuse(problems, "the database")
     _check_rows(tables, problems)
-    _refuse(problems)
+    refuse(problems, "the database")
     return OmopDatabase(tables, of_folder, where, extra)
-
-
-def _refuse(problems: list[str]) -> None:
-    if len(problems) == 1:
-        raise InputError(problems[0])
-    if problems:
-        raise TableError("the database", problems, problems[0])
 
 
 def _frames(source: Any, names: list[str]) -> tuple[dict[str, pd.DataFrame], str]:
@@ -105,7 +101,7 @@ def _frames(source: Any, names: list[str]) -> tuple[dict[str, pd.DataFrame], str
     if isinstance(source, Mapping):
         found, where = {str(n).lower(): t for n, t in source.items()}, "The database"
     elif Path(source).is_dir():
-        files = {name: find_table(Path(source), name) for name in names}
+        files = {name: find_file(Path(source), name) for name in names}
         found = {name: read_any(path) for name, path in files.items() if path is not None}
         where = str(source)
     else:

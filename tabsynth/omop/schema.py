@@ -51,7 +51,32 @@ PERSONS = "persons"
 LEAST_AGAIN = 0.01  # of the weights of concepts among repeated ones
 AGAIN = "again"  # the concepts that a person has in several rows
 # Numbers with two digits that divide a decade in 24 nearly equal parts (IEC 60063): cells of measured values.
-E24 = (1.0, 1.1, 1.2, 1.3, 1.5, 1.6, 1.8, 2.0, 2.2, 2.4, 2.7, 3.0, 3.3, 3.6, 3.9, 4.3, 4.7, 5.1, 5.6, 6.2, 6.8, 7.5, 8.2, 9.1)  # fmt: skip
+E24 = (
+    1.0,
+    1.1,
+    1.2,
+    1.3,
+    1.5,
+    1.6,
+    1.8,
+    2.0,
+    2.2,
+    2.4,
+    2.7,
+    3.0,
+    3.3,
+    3.6,
+    3.9,
+    4.3,
+    4.7,
+    5.1,
+    5.6,
+    6.2,
+    6.8,
+    7.5,
+    8.2,
+    9.1,
+)
 DECADES = range(-1, 5)
 Selected = dict[str, dict[int, float]]
 
@@ -136,7 +161,9 @@ class _Builder:
         try:
             first, last = map(date.fromisoformat, self.dates)
         except (TypeError, ValueError):
-            raise InputError(f"Expected dates to be two dates such as 2015-01-01, got {quote(dates)}.") from None  # fmt: skip
+            raise InputError(
+                f"Expected dates to be two dates such as 2015-01-01, got {quote(dates)}."
+            ) from None
         if first >= last:
             raise InputError(f"Expected dates in their order, got {first} and {last}.")
         self.bounds = dict(max_children or {})
@@ -222,7 +249,9 @@ class _Builder:
                 for reason, listed in of["left_out"].items()
                 for column in listed
             ]
-            left_out += [{"name": c, "reason": "the CDM does not have it"} for c in self.database.extra[name]]  # fmt: skip
+            left_out += [
+                {"name": c, "reason": "the CDM does not have it"} for c in self.database.extra[name]
+            ]
             tables[name] = Schema(columns, left_out=left_out, released=facts)
             keys[name] = self._keys(name, of)
         return LinkedSchema(tables, keys)

@@ -8,37 +8,23 @@ import pandas as pd
 
 from tabsynth._validate import quote
 from tabsynth.errors import InputError
-from tabsynth.tables.files import read_any, suffix
+from tabsynth.tables.files import find_file, read_any
 
 CONCEPT, ANCESTOR = "concept", "concept_ancestor"
 NEEDED = {
-    CONCEPT: ("concept_id", "concept_name", "domain_id", "vocabulary_id", "concept_class_id",
-              "standard_concept", "concept_code", "invalid_reason"),
+    CONCEPT: (
+        "concept_id",
+        "concept_name",
+        "domain_id",
+        "vocabulary_id",
+        "concept_class_id",
+        "standard_concept",
+        "concept_code",
+        "invalid_reason",
+    ),
     ANCESTOR: ("ancestor_concept_id", "descendant_concept_id", "min_levels_of_separation"),
-}  # fmt: skip
+}
 PREFIX = 3  # characters of a code, where these begin with a letter, as those of ICD-10 and ATC do
-
-
-def find_table(folder: Path, name: str) -> Path | None:
-    """Return the file of a table in a folder, whatever the case of its name; None where there is none.
-
-    Raises
-    ------
-    InputError
-        If there are several.
-    """
-    files = []
-    for path in sorted(folder.iterdir()):
-        if path.is_file() and path.name.lower().startswith(f"{name}."):
-            try:
-                if path.name.lower() == f"{name}{suffix(path)}".lower():
-                    files.append(path)
-            except InputError:
-                continue
-    if len(files) > 1:
-        names = ", ".join(path.name for path in files)
-        raise InputError(f"{folder} has {names} for table {quote(name)}; keep one of them.")
-    return files[0] if files else None
 
 
 class Vocabulary:
@@ -77,10 +63,10 @@ class Vocabulary:
     def read(cls, folder: str | Path) -> "Vocabulary | None":
         """Read the vocabulary of a folder; None where it has no CONCEPT file."""
         place = Path(folder)
-        path = find_table(place, CONCEPT) if place.is_dir() else None
+        path = find_file(place, CONCEPT) if place.is_dir() else None
         if path is None:
             return None
-        above = find_table(place, ANCESTOR)
+        above = find_file(place, ANCESTOR)
         return cls(read_any(path), None if above is None else read_any(above), str(path))
 
     def codes(self, domain: str, column: str) -> tuple[int, ...]:
@@ -126,7 +112,9 @@ class Vocabulary:
         if self._ancestors is None:
             return {}
         links = self._ancestors.apply(pd.to_numeric, errors="coerce").dropna()
-        links = links[(links["min_levels_of_separation"] > 0) & links["descendant_concept_id"].isin(codes)]  # fmt: skip
+        links = links[
+            (links["min_levels_of_separation"] > 0) & links["descendant_concept_id"].isin(codes)
+        ]
         below = links.groupby("ancestor_concept_id")["descendant_concept_id"].transform("size")
         links = links.assign(apart=(below - len(codes) / 25).abs())
         links = links.sort_values(["apart", "ancestor_concept_id"])

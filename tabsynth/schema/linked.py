@@ -22,7 +22,7 @@ from tabsynth.design import Design
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import Schema
-from tabsynth.schema.temporal import Temporal
+from tabsynth.schema.temporal import Date, Temporal
 
 FORMAT = "tabsynth-linked-schema/1"
 REFUSE, DROP = "refuse", "drop"  # orphans
@@ -94,7 +94,12 @@ class TableKeys(Shown):
             if value is None:
                 continue
             lists = [*value.values()] if isinstance(value, Mapping) else [None]
-            if not all(isinstance(r, list | tuple) and all(isinstance(t, str) for t in r) and 0 < len(r) <= 2 for r in lists):  # fmt: skip
+            if not all(
+                isinstance(r, list | tuple)
+                and all(isinstance(t, str) for t in r)
+                and 0 < len(r) <= 2
+                for r in lists
+            ):
                 raise InputError(
                     f"Expected {name} of keys to be a dict from columns to one or two others, got {quote(value)}."
                 )
@@ -422,7 +427,9 @@ class LinkedSchema(Shown):
                     table, dot, of = reference.rpartition(".")
                     of_table = self.tables.get(table if dot else name)
                     kind = None if of_table is None or of not in of_table.names else of_table[of]
-                    if not isinstance(kind, Temporal) and not (fact == "before" and reference == column):  # fmt: skip
+                    if not isinstance(kind, Date) and not (
+                        fact == "before" and reference == column
+                    ):
                         raise InputError(
                             f"{where}: {fact} names column {quote(reference)}, which is no date of these tables; correct it."
                         )

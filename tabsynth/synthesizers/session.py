@@ -512,20 +512,23 @@ class FitSession:
 
     def _find_release(self) -> bool:
         """Return whether earlier fits of the estimator have charged the release of the schema: this very one."""
-        if self.earlier is None or not isinstance(self.schema, Schema) or not self.schema.released:
+        schema: Any = self.schema
+        released = getattr(schema, "released", None)
+        if self.earlier is None or not released:
             return False
         listed = as_earlier(self.earlier.to_list())
-        for item in as_earlier(self.schema.released["mechanisms"]):
+        for item in as_earlier(released["mechanisms"]):
             if item not in listed:
                 return False
             listed.remove(item)
         # Two drafts of one table may be charged alike: their names tell them apart, or in a schema of version 0.2 their facts.
         model = getattr(self.estimator, "model_", None)
-        name = self.schema.released.get("release")
-        if model is not None and name is not None:
-            return bool((model.encoder.whole.released or {}).get("release") == name)
-        columns = [c for c in self.schema.columns if c.provenance == "released"]
-        return model is None or all(c in model.encoder.whole.columns for c in columns)
+        if model is None:
+            return True
+        name, fitted = released.get("release"), model.encoder.whole
+        if name is not None:
+            return bool((fitted.released or {}).get("release") == name)
+        return all(c in fitted.columns for c in schema.columns if c.provenance == "released")
 
     def _ledger_after(self, spends: list[JsonObject]) -> Ledger:
         """Return a ledger on which these spends are charged: the project's, where there is one."""

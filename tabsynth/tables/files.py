@@ -286,11 +286,7 @@ def read_linked(
     ------
     InputError
     """
-    place = Path(folder)
-    if not place.is_dir():
-        raise InputError(
-            f"{place} is no folder; linked tables are a folder with a file for each table, such as {schema.root}.csv."
-        )
+    place = _folder_of_tables(folder, f", such as {schema.root}.csv")
     out = {}
     for name, of in schema.tables.items():
         path, keys = linked_file(place, name), schema.keys[name]
@@ -311,20 +307,26 @@ def read_folder(
     ------
     InputError
     """
-    place = Path(folder)
-    if not place.is_dir():
-        raise InputError(
-            f"{place} is no folder; linked tables are a folder with a file for each table."
-        )
+    place = _folder_of_tables(folder)
     names = sorted({path.name.partition(".")[0] for path in place.iterdir()})
     found = [name for name in names if any(_is_table(path, name) for path in place.iterdir())]
     if len(found) < 2:
         raise InputError(
-            f"{place} has {len(found)} table(s); linked tables are a file for each of two or more."
+            f"{place} has {len(found) or 'no'} file of a table; linked tables are a file for each of two or more."
         )
     files = {name: linked_file(place, name) for name in found}
     options: JsonObject = {**reading}
     return {n: read_any(f, null_values, **taken_by(f, options)) for n, f in files.items()}
+
+
+def _folder_of_tables(folder: str | Path, example: str = "") -> Path:
+    """Return a folder of linked tables; refuse what is none."""
+    place = Path(folder)
+    if not place.is_dir():
+        raise InputError(
+            f"{place} is no folder; linked tables are a folder with a file for each table{example}."
+        )
+    return place
 
 
 def linked_file(folder: Path, name: str) -> Path:
@@ -335,18 +337,34 @@ def linked_file(folder: Path, name: str) -> Path:
     InputError
         If there is none, or more than one.
     """
-    files = [path for path in sorted(folder.iterdir()) if _is_table(path, name)]
-    if len(files) != 1:
-        what = f"has {', '.join(p.name for p in files)}" if files else "has no file"
+    path = find_file(folder, name)
+    if path is None:
         raise InputError(
-            f"{folder} {what} for table {quote(name)}; expected one, such as {name}.csv."
+            f"{folder} has no file for table {quote(name)}; expected one, such as {name}.csv."
         )
-    return files[0]
+    return path
+
+
+def find_file(folder: Path, name: str) -> Path | None:
+    """Return the file of a table in a folder, whatever the case of its name; None where there is none.
+
+    Raises
+    ------
+    InputError
+        If there are several.
+    """
+    files = [path for path in sorted(folder.iterdir()) if _is_table(path, name)]
+    if len(files) > 1:
+        names = ", ".join(path.name for path in files)
+        raise InputError(
+            f"{folder} has {names} for table {quote(name)}; expected one, such as {name}.csv."
+        )
+    return files[0] if files else None
 
 
 def _is_table(path: Path, name: str) -> bool:
-    """Return whether a file is a table of that name."""
-    if not path.is_file() or not path.name.startswith(f"{name}."):
+    """Return whether a file is a table of that name, in any case."""
+    if not path.is_file() or not path.name.lower().startswith(f"{name}.".lower()):
         return False
     try:
         return path.name.lower() == f"{name}{suffix(path)}".lower()

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tabsynth import Categorical, Date, InputError, LinkedSchema, Numeric, Schema
+from tabsynth import Categorical, Date, Datetime, InputError, LinkedSchema, Numeric, Schema
 from tabsynth.encoding.derived import DerivedEncoder, days_column
 
 DATES = {"dtype": "str", "low": "2020-01-01", "high": "2023-12-31"}
@@ -159,6 +159,43 @@ def test_a_value_that_is_no_date_is_refused_by_its_column():
     given["codes"].loc[0, "day"] = "soon"
     with pytest.raises(InputError, match="Table 'codes': Column 'day': 'soon' is no date"):
         DerivedEncoder(schema()).to_tables(given)
+
+
+def test_columns_that_others_are_derived_from_are_named_together():
+    given = tables()
+    lacking = {"stays": ["start"], "codes": ["person", "code", "day"]}
+    for name, columns in lacking.items():
+        given[name] = given[name].drop(columns=columns)
+    with pytest.raises(InputError) as refusal:
+        DerivedEncoder(schema()).to_tables(given)
+    for name, columns in lacking.items():
+        for column in columns:
+            assert f"Table '{name}' lacks column '{column}'; add it." in str(refusal.value)
+
+
+def test_days_are_of_dates_alone():
+    """A moment has other amounts than days."""
+    moments = Schema([Datetime(name="start", **DATES), Datetime(name="end", **DATES)])
+    keys = {
+        "people": {"key": "person"},
+        "stays": {"parent": "people", "parent_key": "person", "max_children": 2, "since": {"end": ["start"]}},
+    }  # fmt: skip
+    with pytest.raises(InputError, match="since names column 'end', which is no date"):
+        LinkedSchema({"people": PEOPLE, "stays": moments}, keys)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16"])
+def test_repeated_codes_may_be_short_numbers(dtype):
+    codes = Schema(
+        [CODES["code"].__class__(name="code", dtype=dtype, categories=(1, 2, 3, 4)), CODES["day"]]
+    )
+    keys = {n: k.to_dict() for n, k in schema().keys.items()}
+    linked = LinkedSchema(
+        {"people": PEOPLE, "stays": STAYS, "codes": codes, "deaths": DEATHS}, keys
+    )
+    encoder = DerivedEncoder(linked)
+    drawn = encoder.from_tables(encoder.to_tables(tables()), np.random.default_rng(0))
+    assert drawn["codes"]["code"].dtype == dtype
 
 
 @pytest.mark.parametrize(

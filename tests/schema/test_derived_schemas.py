@@ -209,7 +209,7 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
             SimpleNamespace(
                 _check_fitted=lambda: None,
                 _check_linked=LinkedMargNet._check_linked,
-                model_=SimpleNamespace(encoder=SimpleNamespace(source=s)),
+                model_=SimpleNamespace(encoder=SimpleNamespace(whole=s)),
             )
         )
     ),

@@ -35,6 +35,17 @@ def tables(people=400, seed=0):
     return {"codes": codes, "persons": person, "visits": visits}
 
 
+def test_a_second_fit_charges_the_draft_once():
+    """It is the release that the first fit has charged."""
+    model = LinkedMargNet(draft_linked(tables(), 2.0, random_state=1), epsilon=4.0, config=TINY)
+    purposes = []
+    for epsilon in (4.0, 9.0):
+        model.epsilon = epsilon
+        mechanisms = model.fit(tables()).certificate()["mechanisms"]
+        purposes.append([m["purpose"] for m in mechanisms if m["purpose"].startswith("schema")])
+    assert purposes[0] == purposes[1] != []
+
+
 def test_keys_follow_from_names():
     found = linked_keys(
         {

@@ -95,6 +95,8 @@ def test_what_private_steps_cannot_do_is_refused(model: Synthesizer, what: str) 
 def test_what_needs_no_private_step_takes_more_rows() -> None:
     """Teachers do."""
     small_pate(schema(MOST_ROWS + 1), autoencoder=None).plan(estimate_time=False)
+    with pytest.raises(InputError, match="leave the autoencoder out, or fit margnet"):
+        small_pate(schema(MOST_ROWS + 1)).plan(estimate_time=False)
 
 
 def test_a_trial_of_made_up_rows_takes_units() -> None:

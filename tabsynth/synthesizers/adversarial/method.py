@@ -327,8 +327,9 @@ class NetworksMethod(TableMethod):
         with full_precision(self.device):
             pass
         if max_rows > MOST_ROWS:
+            remedy = "" if self.learning.private_steps() else " leave the autoencoder out,"
             raise InputError(
-                f"Private steps take max_rows_per_unit of at most {MOST_ROWS}, got {max_rows:,}; lower it, or fit margnet."
+                f"Private steps take max_rows_per_unit of at most {MOST_ROWS}, got {max_rows:,}; lower it,{remedy} or fit margnet."
             )
         coder = [] if self._private_autoencoder is None else [self.autoencoder.step]
         rate = max(step.sampling_rate for step in [*self.learning.private_steps(), *coder])

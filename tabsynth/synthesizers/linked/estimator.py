@@ -157,7 +157,7 @@ class LinkedModel(FittedModel[LinkedEncoder]):
 
     def schema_facts(self) -> JsonObject:
         """Return what a model file says of the schema."""
-        return {"schema": self.encoder.source.to_dict()}
+        return {"schema": self.encoder.whole.to_dict()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -182,7 +182,7 @@ class LinkedMethod(Method):
     def encoder(self) -> LinkedEncoder:
         """The encoder of tables, made once."""
         encoder = encoder_of(self.schema.plain)
-        encoder.source = self.schema
+        encoder.whole = self.schema
         return encoder
 
     @cached_property
@@ -594,7 +594,7 @@ class LinkedMargNet(Synthesizer):
     def schema_(self) -> LinkedSchema:  # type: ignore[override]
         """The linked schema of the fitted model."""
         self._check_fitted()
-        return self._check_linked(self.model_.encoder.source)
+        return self._check_linked(self.model_.encoder.whole)
 
     @property
     def feature_names_in_(self) -> np.ndarray:
