@@ -163,7 +163,7 @@ def test_a_value_that_is_no_date_is_refused_by_its_column():
 
 def test_columns_that_others_are_derived_from_are_named_together():
     given = tables()
-    lacking = {"stays": ["start"], "codes": ["person", "code", "day"]}
+    lacking = {"stays": ["end"], "codes": ["person", "code", "day"]}
     for name, columns in lacking.items():
         given[name] = given[name].drop(columns=columns)
     with pytest.raises(InputError) as refusal:
