@@ -7,7 +7,6 @@ from tabsynth.errors import InputError as InputError
 from tabsynth.errors import TabsynthError as TabsynthError
 from tabsynth.planning import plan as plan
 from tabsynth.privacy.certificate.verification import verify as verify
-from tabsynth.report import compare as compare
 from tabsynth.report import evaluate as evaluate
 from tabsynth.report import evaluate_private as evaluate_private
 from tabsynth.schema import Categorical as Categorical

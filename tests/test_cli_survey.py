@@ -13,7 +13,6 @@ from tabsynth import MargNet, Schema, evaluate
 from tabsynth.cli import app
 from tabsynth.errors import InputError
 from tabsynth.evaluation import EvaluationConfig
-from tabsynth.report import compare
 from tabsynth.report.summary import equal_rows
 from tabsynth.synthesizers import MargNetConfig
 
@@ -98,8 +97,6 @@ def test_the_weight_of_the_schema_is_the_default(tmp_path):
     pd.testing.assert_series_equal(*frames)
     unweighted = evaluate(only(people), made, **{**about, "schema": plain}, label="plain")
     assert unweighted.evaluation.weights is None
-    with pytest.raises(InputError, match="other survey weights"):
-        compare([array, unweighted])
     with pytest.raises(InputError, match="the hold-out has none"):
         evaluate(only(people), made, only(holdout), schema=plain, weights=people["PWGTP"])
     with pytest.raises(InputError, match=r"weights has 3 numbers, and the training table has 160"):

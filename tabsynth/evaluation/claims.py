@@ -53,13 +53,6 @@ def check_claim(certificate: Mapping[str, object], rows: int, schema_sha256: str
     )
 
 
-def claimed_epsilon(certificate: Mapping[str, object] | None) -> float:
-    """Return ε that a certificate claims, authenticated or not; infinite without an unconditional claim."""
-    if certificate is None or not is_private(certificate):
-        return math.inf
-    return number_of(certificate["epsilon"]) or 0.0
-
-
 def is_private(certificate: Mapping[str, object]) -> bool:
     """Return whether the certificate claims a finite ε, unseeded, without a condition."""
     return (

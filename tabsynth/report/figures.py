@@ -3,9 +3,8 @@
 import logging
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
 
@@ -17,10 +16,8 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import (
     FuncFormatter,
-    LogLocator,
     MaxNLocator,
     MultipleLocator,
-    NullFormatter,
 )
 
 from tabsynth.evaluation.results import Cell, ColumnSummary, Disclosure, Estimate
@@ -322,63 +319,3 @@ def _short(label: str) -> str:
     """Return a text on one line, of at most ``LABEL_LENGTH`` characters, without those that no SVG may hold."""
     label = abbreviate(label, LABEL_LENGTH)
     return "".join(sign if sign.isprintable() else "�" for sign in label)
-
-
-@dataclass(frozen=True)
-class Panel:
-    """A figure of several tables, for a forest plot.
-
-    Attributes
-    ----------
-    title : str
-    direction : str
-        Which side is better.
-    estimates : sequence of Estimate
-        The figure of each table; of one that is not finite the row says "none".
-    references : dict from str to float
-        Lines across the rows, by name.
-    logarithmic : bool
-    """
-
-    title: str
-    direction: str
-    estimates: Sequence[Estimate]
-    references: Mapping[str, float] = field(default_factory=dict)
-    logarithmic: bool = False
-
-    @property
-    def has_marks(self) -> bool:
-        """True where some table has a mark."""
-        return any(math.isfinite(estimate.value) for estimate in self.estimates)
-
-
-def forest_plot(names: Sequence[str], panels: Sequence[Panel]) -> str:
-    """Draw a row for each table, and in it each figure with its 95% interval beside its references."""
-    with _style():
-        size = 1.8 + 2.5 * len(panels), 1.9 + 0.28 * len(names)
-        figure = Figure(figsize=size, layout="constrained")
-        columns = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-        for axes, panel in zip(columns, panels, strict=True):
-            value, low, high = np.array([(e.value, e.low, e.high) for e in panel.estimates]).T
-            value[np.isinf(value)] = np.nan
-            errors = np.abs(np.stack([value - low, high - value]))
-            places = np.arange(len(names))
-            axes.errorbar(value, places, xerr=errors, fmt="o", color=SYNTHETIC, markersize=5)
-            for line, (name, reference) in zip("-:", panel.references.items(), strict=False):
-                axes.axvline(reference, color=REFERENCE, linestyle=line, linewidth=1.1, label=name)
-            if panel.references:
-                axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.8 / size[1]), fontsize=8)
-            if panel.logarithmic:
-                axes.set_xscale("log")
-                axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 4)))
-                axes.xaxis.set_major_formatter("{x:g}")
-                axes.xaxis.set_minor_formatter(NullFormatter())
-            for place in places[np.isnan(value)]:
-                end = axes.get_yaxis_transform()
-                axes.text(0.97, place, "none", ha="right", va="center", transform=end, color=SOFT)
-            axes.set_title(panel.title, fontsize=9, parse_math=False)
-            axes.set_xlabel(panel.direction, fontsize=8)
-            axes.grid(visible=False)
-        columns[0].set_yticks(places, [_short(name) for name in names], parse_math=False)
-        columns[0].set_ylim(len(names) - 0.5, -0.5)
-        return _svg(figure)

@@ -13,7 +13,6 @@ from markupsafe import Markup
 
 from tabsynth._shown import cut
 from tabsynth._typing import JsonObject
-from tabsynth.evaluation.comparing import Comparison
 from tabsynth.evaluation.definitions import Definition
 from tabsynth.evaluation.linked import LinkedEvaluation
 from tabsynth.evaluation.metric import Evaluation
@@ -72,14 +71,14 @@ class View:
         What a reader must know first; empty for a report that may be published.
     """
 
-    evaluation: Evaluation | LinkedEvaluation | PrivateEvaluation | Comparison
+    evaluation: Evaluation | LinkedEvaluation | PrivateEvaluation
     format: ClassVar[str]
     kind: ClassVar[str]
     notice: ClassVar[str] = NOTICE
 
     @property
     def label(self) -> str:
-        """The name of the synthetic table, or of those that are compared."""
+        """The name of the synthetic table."""
         return self.evaluation.label
 
     @property
@@ -100,7 +99,7 @@ class View:
         raise NotImplementedError
 
     def pictures(self) -> list[Picture]:
-        """Return the pictures of the page."""
+        """Return the pictures, that which says most first."""
         return []
 
     def opening(self) -> list[str]:
@@ -120,8 +119,7 @@ class View:
 
     def page(self) -> str:
         """Return the text of the HTML page."""
-        tables, pictures = self.tables(), self.pictures()
-        return render_page(self.title, self.kind, self.sentences(), tables, pictures, self.notice)
+        return render_page(self.title, self.kind, self.sentences(), self.tables(), self.notice)
 
 
 def packaged_text(name: str) -> str:
@@ -168,7 +166,6 @@ def render_page(
     kind: str,
     sentences: Sequence[str],
     tables: Sequence[Table],
-    pictures: Sequence[Picture] = (),
     notice: str = "",
 ) -> str:
     """Return the HTML text of a page, with the definitions to which the rows of its tables link."""
@@ -180,7 +177,6 @@ def render_page(
         kind=kind,
         sentences=sentences,
         tables=tables,
-        pictures=pictures,
         notice=notice,
         definitions=[definition for definition in linked if definition],
     )

@@ -11,9 +11,7 @@ import pandas as pd
 from tabsynth._files import write_text
 from tabsynth._shown import Shown, wrapped
 from tabsynth._typing import JsonObject
-from tabsynth._validate import quote
 from tabsynth.errors import InputError
-from tabsynth.evaluation.comparing import Comparison, compare_evaluations
 from tabsynth.evaluation.config import EvaluationConfig
 from tabsynth.evaluation.evaluating import evaluate_table
 from tabsynth.evaluation.inputs import certificate_with
@@ -22,7 +20,6 @@ from tabsynth.evaluation.metric import Compared, Evaluation
 from tabsynth.evaluation.publishing import PrivateEvaluation, release
 from tabsynth.evaluation.weight_columns import WeightsLike, checked_weights
 from tabsynth.privacy.certificate.verification import Verification
-from tabsynth.report.comparison import ComparisonView, comparison_frame
 from tabsynth.report.linked import LinkedView
 from tabsynth.report.one_table import TableView
 from tabsynth.report.page import Picture, View
@@ -40,7 +37,6 @@ VIEWS: dict[type, Callable[..., View]] = {
     Evaluation: TableView,
     LinkedEvaluation: LinkedView,
     PrivateEvaluation: PublishedView,
-    Comparison: ComparisonView,
 }
 
 
@@ -53,11 +49,11 @@ class Report(Shown):
 
     Attributes
     ----------
-    evaluation : Evaluation, LinkedEvaluation, PrivateEvaluation or Comparison
+    evaluation : Evaluation, LinkedEvaluation or PrivateEvaluation
         The figures, with their intervals and references; ``report.evaluation["tvd2"]`` is one metric.
     """
 
-    evaluation: Evaluation | LinkedEvaluation | PrivateEvaluation | Comparison
+    evaluation: Evaluation | LinkedEvaluation | PrivateEvaluation
 
     @property
     def label(self) -> str:
@@ -66,7 +62,7 @@ class Report(Shown):
 
     @property
     def reports(self) -> dict[str, "Report"]:
-        """The reports of single tables, by name: of linked tables, or of those that are compared."""
+        """The reports of single tables, by name, of linked tables."""
         return {name: Report(part) for name, part in self.evaluation.parts.items()}
 
     def _repr_lines(self) -> list[str]:
@@ -91,12 +87,7 @@ class Report(Shown):
         return next(iter(self._view.pictures()), None)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a row per metric: value, interval, n, hold-out reference, independent columns, citation.
-
-        Of a comparison: a row per table and metric, with ``label`` and ``epsilon``.
-        """
-        if isinstance(self.evaluation, Comparison):
-            return comparison_frame(self.evaluation)
+        """Return a row per metric: value, interval, n, hold-out reference, independent columns, citation."""
         return metrics_frame(self.evaluation.metrics)
 
     def to_dict(self) -> JsonObject:
@@ -254,21 +245,3 @@ def evaluate_private(
         ledger=ledger,
     )
     return Report(replace(evaluation, label=label))
-
-
-def compare(reports: Sequence[Report]) -> Report:
-    """Compare several synthetic tables of one schema, training table and hold-out.
-
-    Raises
-    ------
-    InputError
-        If there are not two, two have one label, or their schemas, training tables or hold-outs
-        differ; or if a report is not of one table.
-    """
-    evaluations = [getattr(report, "evaluation", None) for report in reports]
-    single = [item for item in evaluations if isinstance(item, Evaluation)]
-    if len(single) < 2 or len(single) < len(evaluations):
-        raise InputError(
-            f"Expected two or more reports of one table each to compare, got {quote(reports)}."
-        )
-    return Report(compare_evaluations(single))

@@ -1,9 +1,8 @@
-"""Side by side, Markdown, charged figures, and rows that break the schema."""
+"""Metrics in one frame, charged figures, and rows that break the schema."""
 
 import json
 import math
 import re
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,7 @@ import pytest
 from markupsafe import escape
 from report_tables import HOSTILE, PATH, certificate, schema, table
 
-from tabsynth import BudgetError, InputError, Schema, compare, evaluate, evaluate_private
+from tabsynth import BudgetError, InputError, Schema, evaluate, evaluate_private
 from tabsynth.encoding import TableEncoder
 from tabsynth.evaluation import Columns, EvaluationConfig
 from tabsynth.evaluation.charged import charged_metrics, total_gap, uses
@@ -23,7 +22,6 @@ from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.certificate.attached import attach
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-from tabsynth.report import Report
 
 REAL, HOLDOUT = table(300, 0), table(200, 2)
 LABEL = "honest | <b>"
@@ -41,60 +39,13 @@ def report(synthetic, label, **changes):
 
 
 @pytest.fixture(scope="module")
-def both():
-    private = report(table(300, 1), LABEL, certificate=certificate())
-    return compare([private, report(REAL, "copy")])
+def copy():
+    return report(REAL, "copy")
 
 
-@pytest.mark.slow
-def test_a_frame_of_all(both):
-    frame = both.to_frame()
-    assert set(frame.index.get_level_values("label")) == {LABEL, "copy"}
-    assert frame.loc[("copy", "tvd2"), "value"] == 0
-    assert frame["epsilon"].unique().tolist() == [0.997, math.inf]
-
-
-def test_the_comparison_page(both, tmp_path):
-    both.to_html(tmp_path / "c.html")
-    both.to_json(tmp_path / "c.json")
-    text = (tmp_path / "c.html").read_text()
-    assert text.count("<img") == 1 and "<b>" not in text and "<script" not in text
-    assert "http" not in text.replace("http-eq", "")
-    assert 'alt="k-marginal score: honest' in text and "ε: honest | &lt;b&gt; 0.997, copy –" in text
-    assert len(json.loads((tmp_path / "c.json").read_text())["reports"]) == 2
-    assert "copy" in both.summary()[1] and "without privacy" in both.summary()[1]
-
-
-def test_a_conditional_claim_is_not_set_beside_private_ones(both):
-    public = {**both.evaluation.evaluations[0].certificate["public"], "drafted": ["mean"]}
-    certificate = {**both.evaluation.evaluations[0].certificate, "private": False, "public": public}
-    mixed = compare(
-        [
-            Report(replace(both.evaluation.evaluations[0], certificate=certificate)),
-            both.reports["copy"],
-        ]
-    )
-    assert mixed.evaluation.epsilons == (math.inf, math.inf)
-    assert mixed.summary()[0].endswith("CONDITIONAL, ε = 0.997 (claimed, not authenticated).")
-
-
-@pytest.mark.slow
-def test_what_cannot_be_compared(both):
-    one, other = both.reports.values()
-    for reports, words in (
-        ([one], "two or more"),
-        ([one, one], "label"),
-        ([one, report(table(90, 4), "x", real=table(50, 5))], "other real rows"),
-        ([one, report(table(90, 4), "x", real=table(300, 5))], "other real rows"),
-    ):
-        with pytest.raises(InputError, match=words):
-            compare(reports)
-    assert compare([other, one]).evaluation.labels == ("copy", LABEL)
-
-
-def test_the_digest_is_of_the_real_rows_in_any_order(both):
-    one, other = (item.real_sha256 for item in both.evaluation.evaluations)
-    assert one == other == both.to_dict()["reports"][0]["evaluation"]["real_sha256"]
+def test_the_digest_is_of_the_real_rows_in_any_order(copy):
+    one = copy.evaluation.real_sha256
+    assert one == copy.to_dict()["evaluation"]["real_sha256"]
     real, kept = index(REAL), index(HOLDOUT)
     rng = np.random.default_rng(0)
     assert rows_sha256(rng.permutation(real), rng.permutation(kept)) == one
@@ -106,12 +57,12 @@ def test_the_digest_is_of_the_real_rows_in_any_order(both):
     assert rows_sha256(np.stack([rng.permutation(c) for c in real.T], axis=1), kept) != one
 
 
-def test_every_metric_in_one_frame(both):
-    frame = both.reports["copy"].to_frame()
+def test_every_metric_in_one_frame(copy):
+    frame = copy.to_frame()
     assert {"value", "low", "high", "n", "holdout", "baseline", "citation"} <= set(frame.columns)
     assert frame["citation"].str.len().min() > 5 and frame.index.is_unique
     assert frame.loc["presence", "low"] > 0.5
-    assert any("SUCCEED" in sentence for sentence in both.reports["copy"].summary())
+    assert any("SUCCEED" in sentence for sentence in copy.summary())
 
 
 @pytest.mark.slow

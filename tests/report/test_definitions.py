@@ -17,14 +17,13 @@ from linked_levels import SCHEMA, frames
 from report_tables import certificate, schema, table
 from test_degenerate import ALL, NAMES, SCORES, SIZES, mixed, weights
 
-from tabsynth import compare, evaluate
+from tabsynth import evaluate
 from tabsynth.evaluation import Columns, EvaluationConfig, measure
 from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.definitions import DEFINITIONS, definition_of
 from tabsynth.evaluation.utility.constraints import violations
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-from tabsynth.report import Report
 
 ROOT = Path(__file__).resolve().parents[2]
 EACH = [item for items in DEFINITIONS.values() for item in items]
@@ -87,7 +86,7 @@ def test_each_metric_has_one_definition_and_each_definition_a_metric(linked):
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory, linked):
-    """Pages of a report, a comparison and linked tables, by name."""
+    """Pages of a report and of linked tables, by name."""
     folder = tmp_path_factory.mktemp("pages")
     facts = {
         "schema": schema(),
@@ -95,20 +94,17 @@ def pages(tmp_path_factory, linked):
         "certificate": certificate(),
     }
     first = evaluate(table(120, 0), table(100, 1), table(80, 2), label="first", **facts)
-    reports = [first, Report(replace(first.evaluation, label="second"))]
-    reports[0].to_html(folder / "report.html")
-    compare(reports).to_html(folder / "comparison.html")
+    first.to_html(folder / "report.html")
     linked.to_html(folder / "linked.html")
     titles = {
-        "report": [m.title for m in reports[0].evaluation.metrics],
-        "comparison": [m.title for m in reports[0].evaluation.metrics],
+        "report": [m.title for m in first.evaluation.metrics],
         "linked": [m.title for m in linked.evaluation.metrics],
     }
     return {name: ((folder / f"{name}.html").read_text("utf-8"), titles[name]) for name in titles}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["report", "comparison", "linked"])
+@pytest.mark.parametrize("name", ["report", "linked"])
 def test_every_figure_of_a_page_links_to_its_definition_there(pages, name):
     text, titles = pages[name]
     ids = re.findall(r'\bid="([^"]+)"', text)

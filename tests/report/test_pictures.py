@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from report_tables import report, schema, table
 
-from tabsynth import Schema, compare, evaluate
+from tabsynth import Schema, evaluate
 from tabsynth.evaluation import EvaluationConfig, independent_columns
 from tabsynth.evaluation.column_summaries import column_summaries
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.utility.marginals import distance_metric, distances
 from tabsynth.report import Report, figures
-from tabsynth.report.comparison import ComparisonView
 from tabsynth.report.heatmap import SHAPES, heat_map, strip
 from tabsynth.report.page import packaged_text, render
 from tabsynth.schema import Column
@@ -99,29 +98,6 @@ def test_marks_differ_by_shape():
 def marks(svg, kind):
     """The elements of an image whose identifier begins with a kind of matplotlib's."""
     return [e for e in ElementTree.fromstring(svg).iter() if e.get("id", "").startswith(kind)]
-
-
-def test_a_forest_plot_has_a_row_for_each_table_and_names_what_is_unknown():
-    score = [Estimate(700.0, 690.0, 710.0, 9), UNKNOWN]
-    epsilon = [Estimate(math.inf, math.nan, math.nan, 0), Estimate(4.0, math.nan, math.nan, 0)]
-    panels = [
-        figures.Panel("score", "right is better", score, {"hold-out": 702.0, "shuffled": 400.0}),
-        figures.Panel("ε", "left is better", epsilon, logarithmic=True),
-    ]
-    svg = figures.forest_plot(["t<0>", "$x$"], panels)
-    texts = [e.text for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("}text")]
-    assert {"t<0>", "$x$", "hold-out", "shuffled", "score", "ε"} <= set(texts)
-    assert texts.count("none") == 2 and not any("mathdefault" in str(text) for text in texts)
-    assert len(marks(svg, "axes")) == 2 and len(marks(svg, "LineCollection")) == 2
-
-
-@pytest.mark.slow
-def test_without_a_claim_utility_is_shown_alone(tmp_path):
-    facts = {"schema": schema(), "config": EvaluationConfig(m=5, k=(1,))}
-    created = [evaluate(table(90, 0), table(80, s), label=f"t{s}", **facts) for s in (1, 2)]
-    (picture,) = ComparisonView(compare(created).evaluation).pictures()
-    assert len(marks(picture.svg, "axes")) == 1
-    assert "independent columns" in picture.svg and picture.alt.startswith("k-marginal score: t1 ")
 
 
 def wide(columns):

@@ -3,7 +3,6 @@
 import base64
 import re
 from collections import Counter
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tabsynth import Schema, compare, evaluate, evaluate_private
+from tabsynth import Schema, evaluate, evaluate_private
 from tabsynth.evaluation import EvaluationConfig
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.certificate.certificate import make_certificate
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.report import Report
 from tabsynth.report.page import Row, Table, render_page
 from tabsynth.schema import Column
 
@@ -129,9 +127,8 @@ def pages(texts: tuple[str, ...], folder: Path) -> dict[str, str]:
         "method": "margnet",
     }  # of an unknown one nothing is published
     public = evaluate_private(real, synthetic, epsilon=1.0, label=texts[1], **parameters)
-    both = compare([report, Report(replace(report.evaluation, label=texts[7]))])
     out = {}
-    for name, page in (("report", report), ("published", public), ("compare", both)):
+    for name, page in (("report", report), ("published", public)):
         page.to_html(folder / "page.html", overwrite=True)
         out[name] = (folder / "page.html").read_text("utf-8")
     return out
@@ -144,7 +141,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["report", "published", "compare"])
+@pytest.mark.parametrize("name", ["report", "published"])
 def test_no_page_gains_an_element_or_an_attribute(
     name: str, made: dict[str, dict[str, str]]
 ) -> None:
@@ -176,7 +173,7 @@ def _tags(svg: str) -> Counter[str]:
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_plain_pages_and_curves(payload: str) -> None:
     page, other = (
-        render_page(x, x, [x], [Table([x, x], [Row(x, [x], warning=True)])], [], x)
+        render_page(x, x, [x], [Table([x, x], [Row(x, [x], warning=True)])], x)
         for x in (payload, "x")
     )
     assert Elements(page).found == Elements(other).found
