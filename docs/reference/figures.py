@@ -99,10 +99,6 @@ FORMULAS = {
         RISK,
         "$a$ is the share of successes.",
     ),
-    "(attack − control) / (1 − control); a number is right within 5% of its range": (
-        RISK,
-        "$a$ is the share of right guesses. A number is right within 5% of its range.",
-    ),
     "(synthetic − independent columns) / (other real people − independent columns)": (
         r"\frac{x_{\mathrm{synthetic}}-x_{\mathrm{independent}}}{x_{\mathrm{others}}-x_{\mathrm{independent}}}",
         "$x_{\\mathrm{others}}$ is what other real people reach.",

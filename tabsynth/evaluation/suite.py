@@ -219,7 +219,7 @@ def _of_utility(tables: Tables, rng: np.random.Generator, seed: int) -> list[Met
 def _attacks(
     tables: Tables, m: int, rng: np.random.Generator, config: EvaluationConfig
 ) -> list[Metric]:
-    """Return the metrics of membership and of Anonymeter's three attacks; none without a control group."""
+    """Return the metrics of membership and of Anonymeter's two attacks; none without a control group."""
     if tables.control is None:
         return []
     people, controls = (t[rng.permutation(len(t))[:m]] for t in (tables.train, tables.control))

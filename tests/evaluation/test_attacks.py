@@ -12,7 +12,6 @@ from tabsynth.evaluation.attacks.anonymeter import (
     alike,
     anonymeter,
     find_links,
-    infer_columns,
     meeting,
     risk,
     singling_predicates,
@@ -53,7 +52,7 @@ def run_all(seed, copy):
 
 def test_a_copy_is_found_by_all_and_its_references_are_not():
     result = run_all(0, copy=True)
-    for key in ("presence", "density_ratio", "singling_out", "linkability", "inference"):
+    for key in ("presence", "density_ratio", "singling_out", "linkability"):
         metric = result[key]
         assert metric.kind == "privacy" and metric.low > metric.best + 0.1, key
         for reference in (metric.holdout, metric.baseline):
@@ -157,21 +156,6 @@ def test_linkability_by_brute_force():
                 near.append(set(np.lexsort([rng.random(40), distance])[:k].tolist()))
             theirs.append(bool(near[0] & near[1]))
         assert ours == pytest.approx(np.mean(theirs), abs=0.06)
-
-
-def test_inference_by_brute_force():
-    rng = np.random.default_rng(2)
-    table, records = random_table(rng, 30, (2, 3, 4)), random_table(rng, 60, (2, 3, 4))
-    searched, ordered = unordered(table, (2, 3, 4)), (None,) * 3
-    ours = np.mean([infer_columns(records, searched, ordered, rng) for _ in range(40)], axis=(0, 1))
-    theirs = np.zeros((60, 3))
-    for i, record in enumerate(records):
-        for j in range(3):
-            rest = [c for c in range(3) if c != j]
-            distance = (table[:, rest] != record[rest]).sum(axis=1)
-            near = np.flatnonzero(distance == distance.min())
-            theirs[i, j] = (table[near, j] == record[j]).mean()
-    np.testing.assert_allclose(ours, theirs.mean(axis=0), atol=0.04)
 
 
 def test_predicates_single_out_one_row():

@@ -28,7 +28,7 @@ KEYS = {
 }
 ATTACKS = {
     *("attribute_disclosure", "presence", "density_ratio"),
-    *("singling_out", "linkability", "inference", "reconstruction"),
+    *("singling_out", "linkability", "reconstruction"),
 }
 
 

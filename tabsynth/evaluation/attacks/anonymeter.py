@@ -1,4 +1,4 @@
-"""Singling out, linkability and inference: the three risks of European data protection.
+"""Singling out and linkability, as Anonymeter measures these risks.
 
 Giomi, Boenisch, Wehmeyer & Tasnádi 2023, "A unified framework for quantifying privacy risk in synthetic
 data" (Anonymeter), PoPETs 2023(2). Each attack is tried on people of the training table and on a control
@@ -14,9 +14,6 @@ NOTE[DIFF]: against that version of the library:
   added until they single out a row, so that wide tables give predicates too.
 - Both search by Gower's distance, here with roots (gower.py). There ordinal text is a category and a null is far even from a null;
   here ordinal values are ordered, and two nulls are equal.
-- There a guess of a continuous secret is right within 5% of the guess, if one says that the secret is
-  continuous; here a guess of any ordered secret is right within 5% of the column's range, which does not
-  depend on where 0 is.
 - Rates are plain shares, not centres of Wilson intervals, so that risks of nothing are 0 on average; their
   errors are kept open by half a unit.
 - Ties of distance are broken at random, not by the order of the rows.
@@ -28,19 +25,15 @@ a time, and the whole grid of a million rows of ten columns takes under 20 s on 
 """
 
 import math
-from operator import itemgetter
 
 import numpy as np
 from scipy import sparse
 
 from tabsynth.evaluation.attacks.gower import (
     MAX_TABLE,
-    STEPS,
     GowerSearch,
-    Places,
     gower_search,
     places,
-    right,
 )
 from tabsynth.evaluation.attacks.nearest import HammingSearch, draw_rows, in_chunks, nearest
 from tabsynth.evaluation.definitions import definition_of
@@ -52,22 +45,18 @@ COMPARE = {"==": np.equal, ">=": np.greater_equal, "<=": np.less_equal}
 TRIES = 10  # rows drawn for each predicate wanted: not every row is unique
 SINGLING_OUT = definition_of("singling_out")
 LINKABILITY = definition_of("linkability")
-INFERENCE = definition_of("inference")
 
 
 def anonymeter(
     tables: Tables, people: np.ndarray, controls: np.ndarray, rng: np.random.Generator
 ) -> list[Metric]:
-    """Return the three risks; linkability and inference only of tables of two columns or more."""
+    """Return both risks; linkability only of tables of two columns or more."""
     assert tables.control is not None
     size = min(len(tables.train), len(tables.control))
     groups = [t[rng.permutation(len(t))[:size]] for t in (tables.train, tables.control)]
     metrics = [_singling_out(tables, groups, len(people), rng)]
     if len(tables.sizes) > 1:
-        metrics += [
-            _linkability(tables, people, controls, rng),
-            _inference(tables, people, controls, rng),
-        ]
+        metrics.append(_linkability(tables, people, controls, rng))
     return metrics
 
 
@@ -205,50 +194,5 @@ def find_links(
             first, second = (nearest(distance, k, generator)[0] for distance in distances)
             out[i] = len(np.intersect1d(first, second)) > 0
         return out
-
-    return in_chunks(records, work, rng, searched.rows)
-
-
-def _inference(
-    tables: Tables, people: np.ndarray, controls: np.ndarray, rng: np.random.Generator
-) -> Metric:
-    ordered = places(tables)
-
-    def attack(table: np.ndarray) -> tuple[Estimate, list[float]]:
-        tried = [
-            infer_columns(group, gower_search(table, tables, ordered, rng), ordered, rng)
-            for group in (people, controls)
-        ]
-        by_column = [risk(tried[0][:, j], tried[1][:, j]).value for j in range(len(tables.sizes))]
-        return risk(tried[0].mean(axis=1), tried[1].mean(axis=1)), by_column
-
-    risks = tables.compared_beside_control.map(attack)
-    parts = risks.parts(tables.names, lambda attacked: attacked[1], len(people) + len(controls))
-    worst = tuple(sorted(parts, key=lambda part: -part.value))
-    return Metric(INFERENCE, *risks.map(itemgetter(0)), worst)
-
-
-def infer_columns(
-    records: np.ndarray, searched: GowerSearch, ordered: Places, rng: np.random.Generator
-) -> np.ndarray:
-    """Return whether each column is right in the row nearest on all others; shape (records, columns).
-
-    An ordered value is right within 5% of its column's range.
-    """
-
-    def work(part: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        rows = np.empty(part.shape, dtype=np.int64)
-        for i, record in enumerate(part):
-            differs = searched.differs(record)
-            distance = searched.distance(differs)
-            # Without one column a row is nearer by STEPS at most: the nearest is among these.
-            near = np.flatnonzero(distance <= int(distance.min()) + STEPS)
-            columns = np.stack([column[near] for column in differs])
-            without = distance[near] - columns.astype(distance.dtype)
-            # Whole numbers: a random part below 1 orders ties only.
-            rows[i] = near[(without + generator.random(without.shape)).argmin(axis=1)]
-        guesses = [column[rows[:, j]] for j, column in enumerate(searched.columns)]
-        hits = [right(ordered[j], guess, part[:, j]) for j, guess in enumerate(guesses)]
-        return np.stack(hits, axis=1).astype(float)
 
     return in_chunks(records, work, rng, searched.rows)
