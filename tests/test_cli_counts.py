@@ -62,7 +62,7 @@ def test_mistakes_are_one_line(folder):
         (("--by", "height"), "names column 'height', which the schema does not have"),
         (("--by", "sex,sex"), "names column 'sex' twice"),
         (("--by", ""), "names column '', which the schema does not have"),
-        (("-o", "counts.pdf"), "counts.pdf: tables are .csv"),
+        (("-o", "counts.pdf"), "counts.pdf: tables are written as .csv"),
         (("-o", "model.tabsynth.csv/x.csv"), "there is no folder"),
     ):
         refused("counts", "model.tabsynth", *words, cwd=folder, says=says)

@@ -88,7 +88,7 @@ def fitted(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["s.csv", "s.tsv", "s.csv.gz", "s.xlsx", "s.parquet"])
+@pytest.mark.parametrize("name", ["s.csv", "s.tsv", "s.csv.gz", "s.parquet"])
 def test_synthetic_tables_of_other_formats(name, fitted):
     schema = Schema.load(fitted / "s.json")
     check_draft(schema)
@@ -109,7 +109,8 @@ def test_synthetic_tables_of_other_formats(name, fitted):
         evaluate = ("evaluate", "--real", "t.csv", "--synthetic", "s.csv", "--schema", "s.json")
         run(*evaluate, "--encoding", "cp1252", "--sep", ";", "-o", "r", cwd=fitted)
     refused("sample", "m", "-n", 5, "-o", "q.csv", "--sep", "^", cwd=fitted, says="to be one of")
-    refused("sample", "m", "-n", 5, "-o", "q.xlsx", "--sep", ";", cwd=fitted, says="--sep")
+    refused("sample", "m", "-n", 5, "-o", "q.parquet", "--sep", ";", cwd=fitted, says="--sep")
+    refused("sample", "m", "-n", 5, "-o", "q.xlsx", cwd=fitted, says="tables are written as .csv")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ def counts(
         "The columns of one table, separated by commas, e.g. AGE,SEX. Default: all measured tables."
     ),
     out: Path | None = option(
-        "The table to write, of a format by its suffix: .csv, .tsv, .csv.gz, .parquet, .xlsx, … Default: the table of --by is printed, at"
+        "The table to write, of a format by its suffix: .csv, .tsv, .csv.gz, .parquet, … Default: the table of --by is printed, at"
         " most 50 of its cells; without --by, which tables were measured.",
         "-o",
         "--out",

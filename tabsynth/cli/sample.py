@@ -31,7 +31,7 @@ def sample(
     *,
     model: Path = argument("A model file that tabsynth fit wrote."),
     out: Path = option(
-        "The table to write, of a format by its suffix: .csv, .tsv, .csv.gz, .parquet, .xlsx, … Of linked tables the"
+        "The table to write, of a format by its suffix: .csv, .tsv, .csv.gz, .parquet, … Of linked tables the"
         " folder to write, with a .csv file for each table.",
         "-o",
         "--out",

@@ -26,12 +26,13 @@ from tabsynth.tables.labelled import SUFFIXES as LABELLED
 from tabsynth.tables.labelled import read_labelled
 from tabsynth.tables.parquet_files import SUFFIX as PARQUET
 from tabsynth.tables.parquet_files import read_parquet, write_parquet
-from tabsynth.tables.workbooks import read_sheet, write_sheet
+from tabsynth.tables.workbooks import read_sheet
 
 T = TypeVar("T")
 TEXT = (".csv", ".tsv", ".txt")
 WORKBOOK = ".xlsx"
-WRITTEN = (*TEXT, PARQUET, WORKBOOK)
+WRITTEN = (*TEXT, PARQUET)
+READ = (*WRITTEN, WORKBOOK, *LABELLED)
 
 
 def suffix(path: str | Path, *, writing: bool = False) -> str:
@@ -41,17 +42,17 @@ def suffix(path: str | Path, *, writing: bool = False) -> str:
     ----------
     path : path
     writing : bool
-        Whether SPSS and Stata files, which are read only, are refused, too.
+        Whether Excel, SPSS and Stata files, which are read only, are refused, too.
     """
     endings = [ending.lower() for ending in Path(path).suffixes[-2:]]
     last, packing = (endings[-1:] or [""])[0], ""
     if last in COMPRESSIONS[1:] and len(endings) == 2 and endings[0] in TEXT:
         last, packing = endings[0], last
-    if last not in (*WRITTEN, *(() if writing else LABELLED)):
-        further = "" if writing else ", .sav or .dta"
+    if last not in (WRITTEN if writing else READ):
+        how, further = (" written as", "") if writing else ("", ", .xlsx, .sav or .dta")
         raise InputError(
-            f"{path}: tables are .csv, .tsv or .txt files (also with .gz or .zst), or .parquet,"
-            f" .xlsx{further} files, by their suffix."
+            f"{path}: tables are{how} .csv, .tsv or .txt files (also with .gz or .zst), or .parquet{further} files, by"
+            " their suffix."
         )
     return last + packing
 
@@ -420,9 +421,9 @@ def write_table(
     ----------
     table : DataFrame
     path : path
-        As of :func:`read_table`, but for ``.sav`` and ``.dta``.
+        As of :func:`read_table`, but for ``.xlsx``, ``.sav`` and ``.dta``.
     formulas : {"refuse", "escape", "keep"}
-        What becomes of texts in a text file or a workbook, column names too, that a spreadsheet would run as
+        What becomes of texts in a text file, column names too, that a spreadsheet would run as
         formulas: they begin with a tab or a line break, or a line of theirs begins with ``= + - @`` or a wide form of
         these, after white space and invisible characters or at once, and is no plain number. ``refuse``: the table is
         not written. ``escape``: an apostrophe comes before them, and before each such line;
@@ -450,18 +451,16 @@ def write_table(
     certificate = find_attached(table) if isinstance(stated, Mapping) else None
     if certificate is not None:
         check_output(beside(path), overwrite=overwrite)
-    if _is_text(base) and formulas == "refuse":
+    if base in TEXT and formulas == "refuse":
         refuse_formulas(table)
     confidential = isinstance(stated, Mapping) and stated.get("private") is False
-    if _is_text(base) and formulas == "escape":
+    if base in TEXT and formulas == "escape":
         table = escape_formulas(table)
     with replacing(path, overwrite=overwrite, confidential=confidential) as temporary:
         if base in TEXT:
             usual = "\t" if base == ".tsv" else ";" if mark == "," else ","
             separator = usual if sep is None else _written_separator(sep)
             _write_texts(table, temporary, compression, separator, mark)
-        elif base == WORKBOOK:
-            write_sheet(table, temporary)
         else:
             write_parquet(table, temporary)
     if certificate is not None:

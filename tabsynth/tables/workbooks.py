@@ -1,4 +1,4 @@
-"""Sheets of Excel workbooks (.xlsx), in and out, through openpyxl.
+"""Sheets of Excel workbooks (.xlsx), read through openpyxl.
 
 Cells are read as text, each by itself: whole numbers and reals as Python writes them, dates and times in ISO 8601. So what a
 cell becomes follows from that cell and the schema, as in a CSV file. Of a formula the value that was stored with it is read. The error
@@ -6,17 +6,15 @@ value #N/A is a null; rows without any cell are no rows.
 """
 
 import datetime
-import math
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
-from tabsynth._validate import MAX_COLUMNS, quote
+from tabsynth._validate import quote
 from tabsynth.errors import InputError, one_line
 from tabsynth.tables.delimited import check_header
 from tabsynth.tables.limits import Limits
@@ -24,8 +22,7 @@ from tabsynth.tables.limits import Limits
 if TYPE_CHECKING:
     from openpyxl.worksheet._read_only import ReadOnlyWorksheet
 
-ROWS, COLUMNS, CHARACTERS = 2**20, 2**14, 32_767  # of a sheet, and of a cell, by the format
-SHEET = "Sheet1"
+ROWS, COLUMNS = 2**20, 2**14  # of a sheet, by the format
 MISSING = "#N/A"  # the error value that stands for a missing one
 
 
@@ -138,63 +135,3 @@ def _text(cell: object) -> str:
     if isinstance(cell, datetime.date | datetime.time):
         return cell.isoformat()
     return str(cell)
-
-
-def write_sheet(table: pd.DataFrame, path: Path) -> None:
-    """Write a workbook of one sheet. Texts are cells of text, and never formulas.
-
-    Raises
-    ------
-    InputError
-        For a table that is larger than a sheet may be, and texts that a cell cannot hold.
-    """
-    openpyxl = _openpyxl(path)
-    if len(table) >= ROWS or table.shape[1] > min(COLUMNS, MAX_COLUMNS):
-        raise InputError(
-            f"An Excel sheet has at most {ROWS - 1:,} rows below its header and {COLUMNS:,} columns; write CSV or"
-            " Parquet."
-        )
-    from openpyxl.cell import WriteOnlyCell
-    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
-
-    names = [str(name) for name in table.columns]
-    columns = [[_plain(value) for value in table.iloc[:, j]] for j in range(table.shape[1])]
-    for name, values in zip(names, columns, strict=True):
-        for text in {name, *(value for value in values if isinstance(value, str))}:
-            long = len(text) > CHARACTERS
-            if long or ILLEGAL_CHARACTERS_RE.search(text):
-                wrong = f"more than {CHARACTERS:,} characters" if long else "a control character"
-                raise InputError(
-                    f"Column {quote(name)}: {quote(text)} has {wrong}, which an Excel cell cannot hold; write CSV or"
-                    " Parquet."
-                )
-    book = openpyxl.Workbook(write_only=True)
-    sheet = book.create_sheet(SHEET)
-
-    def cell(value: bool | int | float | str | None) -> object:
-        if value is None or isinstance(value, bool):
-            return value
-        number = not isinstance(value, str)
-        written = WriteOnlyCell(sheet, repr(value) if number else value)
-        # Else openpyxl writes 16 digits of a number, and makes a text that begins with = a formula.
-        written.data_type = "n" if number else "s"
-        return written
-
-    sheet.append([cell(name) for name in names])
-    for row in zip(*columns, strict=True):
-        missing = all(value is None for value in row)  # a row without any cell would be none
-        sheet.append([MISSING] if missing else [cell(value) for value in row])
-    book.save(path)
-
-
-def _plain(value: object) -> bool | int | float | str | None:
-    """Return a value as openpyxl takes it: times without a date, durations and periods as text."""
-    if value is None or value is pd.NA or value is pd.NaT:
-        return None
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        return None if math.isnan(value) else value
-    if isinstance(value, bool | int | str):
-        return value
-    return str(value)
