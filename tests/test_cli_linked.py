@@ -48,7 +48,7 @@ def test_fit_sample_verify(tmp_path):
     done = fit(tmp_path)
     assert "patients: one-way counts" in done.stdout
     assert "protects one row of patients with its records in the other tables" in done.stdout
-    assert "more rows of stays than are used, by a noisy count" in done.stdout
+    assert "of the rows of patients have more rows of stays than are used" in done.stdout
     run("sample", "model", "-o", "made", "-n", "50", cwd=tmp_path)
     made = {name: pd.read_csv(tmp_path / "made" / f"{name}.csv") for name in schema().names}
     assert len(made["patients"]) == 50
@@ -183,7 +183,7 @@ def test_unsorted_and_repeated_orders_and_a_household_of_two_hundred_are_taken(t
     given["events"]["number"] = 1
     write(tmp_path, given)
     done = fit(tmp_path, "--time-limit", "2s")
-    assert "more rows of stays than are used, by a noisy count" in done.stdout
+    assert "of the rows of patients have more rows of stays than are used" in done.stdout
 
 
 def test_a_linked_schema_is_drafted_from_a_folder(tmp_path):

@@ -252,6 +252,7 @@ def write_linked(
     InputError
         If options of ``refused``, which linked tables do not take, were given; and as :func:`tabsynth.evaluate`.
     """
+    from tabsynth.omop.database import is_omop, read_omop
     from tabsynth.privacy.certificate.certificate import beside
     from tabsynth.tables.files import linked_file, read_linked
 
@@ -265,11 +266,14 @@ def write_linked(
     pages = {name: f"table-{name}.html" for name in facts.names}
     outputs.check_folder(out, (*FILES, *pages.values()), (schema, key))
     aside = [name for name in (weights or facts.design.weight,) if name is not None]
-    tables = [
-        read_linked(real, facts, aside=aside, **reading),
-        read_linked(synthetic, facts, aside=aside),
-        None if holdout is None else read_linked(holdout, facts, aside=aside, **reading),
-    ]
+
+    def read(folder: Path) -> Any:
+        if is_omop(facts) and not reading:
+            return read_omop(folder).tables
+        return read_linked(folder, facts, aside=aside, **reading)
+
+    first, held = read(real), None if holdout is None else read(holdout)
+    tables = [first, read_linked(synthetic, facts, aside=aside), held]
     files = [linked_file(synthetic, name) for name in facts.names]
     certificates = [
         certificate_of(file, key) for file in files if key is not None or beside(file).exists()

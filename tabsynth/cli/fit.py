@@ -176,11 +176,14 @@ def _omop_fit(
     """Read an OMOP database, select its concepts for a part of the budget, and return the synthesizer and its tables."""
     from tabsynth.omop.database import read_omop
     from tabsynth.omop.schema import SHARE, omop_schema
+    from tabsynth.schema.column import MAX_CATEGORIES
     from tabsynth.synthesizers.linked.estimator import LinkedMargNet
 
     assert request.table is not None
     database = read_omop(request.table, vocabulary)
-    source = "known from CONCEPT" if database.vocabulary is not None else "selected privately"
+    source = "selected privately"
+    if database.vocabulary is not None:
+        source = f"known from CONCEPT, or selected privately in columns with more than {MAX_CATEGORIES:,}"
     say(f"Concepts are {source}; {SHARE:.0%} of the budget (in 1/σ²) counts persons with each.")
     budget = {name: parameters[name] for name in ("epsilon", "delta", "random_state")}
     schema = omop_schema(database, **budget, ledger=request.ledger)

@@ -11,7 +11,6 @@ from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
 from tabsynth.dossier import answers as questions
 from tabsynth.dossier.answers import read_answers
-from tabsynth.dossier.healthdcat import is_omop
 from tabsynth.dossier.making import (
     CODEBOOK,
     CROISSANT,
@@ -27,6 +26,7 @@ from tabsynth.dossier.making import (
 )
 from tabsynth.dossier.material import Material, gather
 from tabsynth.errors import FileFormatError, TabsynthError
+from tabsynth.omop.database import is_omop
 from tabsynth.privacy.certificate.certificate import beside, code, rounded_up
 from tabsynth.privacy.certificate.verification import (
     UNSIGNED,

@@ -8,10 +8,7 @@ Article 77). Names and obligations are those of its release 8, access level PUBL
 from tabsynth._typing import JsonObject
 from tabsynth.dossier.croissant import FORMATS, provenance
 from tabsynth.dossier.material import Material, Table
-from tabsynth.omop.database import cdm
 from tabsynth.schema.column import Column
-from tabsynth.schema.linked import LinkedSchema
-from tabsynth.schema.schema import Schema
 
 EHDS = "http://data.europa.eu/eli/reg/2025/327/oj"
 EU, HEALTH = "http://publications.europa.eu/resource/authority", "https://hdeu-dcat.data.health.europa.eu/resource/authority"  # fmt: skip
@@ -23,11 +20,6 @@ CONTEXT = {
 }  # fmt: skip
 TYPES = {"int": "integer", "float": "decimal", "bool": "boolean"}
 LISTED = 60  # labels of a variable that its description lists
-
-
-def is_omop(schema: Schema | LinkedSchema) -> bool:
-    """Return whether a schema is that of an OMOP database."""
-    return isinstance(schema, LinkedSchema) and {*schema.names} == {*cdm()["tables"]}
 
 
 def healthdcat(material: Material) -> JsonObject:

@@ -13,10 +13,11 @@ from tabsynth.dossier import answers as questions
 from tabsynth.dossier.answers import Answers, check_answers, read_answers, template
 from tabsynth.dossier.codebooks import ddi
 from tabsynth.dossier.croissant import croissant
-from tabsynth.dossier.healthdcat import healthdcat, is_omop
+from tabsynth.dossier.healthdcat import healthdcat
 from tabsynth.dossier.material import Material, certified_files, gather
 from tabsynth.dossier.statement import statement
 from tabsynth.errors import InputError
+from tabsynth.omop.database import is_omop
 from tabsynth.privacy.certificate.certificate import beside, certify
 from tabsynth.report.page import Row, Table, render_page
 

@@ -409,7 +409,7 @@ class LinkedEncoder:
         schema, keys = self.schema.tables[name], self.schema.keys[name]
         aside = {*keys.columns, keys.order} - {*schema.names, *schema.names_left_out}
         learned = frame[[column for column in frame.columns if str(column) not in aside]]
-        if self.gaps[name] and len(frame):
+        if self.gaps[name]:
             learned = self._with_gaps(name, frame, learned)
         index = self.encoders[name].to_index(learned, f"table {name}")
         if len(index) < len(frame):  # rows that cannot be repaired would be left out

@@ -32,7 +32,7 @@ from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact_of, new_n
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.privacy.noise import samplers
 from tabsynth.schema.categorical import Categorical
-from tabsynth.schema.column import Column
+from tabsynth.schema.column import MAX_CATEGORIES, Column
 from tabsynth.schema.hierarchical import Hierarchical
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.numeric import Numeric
@@ -175,6 +175,11 @@ class _Builder:
         problems = [p for place in self.places() if (p := self._unknown(*place)) is not None]
         if problems:
             raise InputError(" ".join(problems))
+        # A schema does not list more; concepts of such a column are selected as without a vocabulary.
+        wide = [
+            place for place, codes in self.known.items() if codes and len(codes) > MAX_CATEGORIES
+        ]
+        self.known |= dict.fromkeys(wide)
 
     def places(self) -> list[tuple[str, str]]:
         """Return the tables and columns of concepts that the database has."""
@@ -257,7 +262,9 @@ class _Builder:
         return LinkedSchema(tables, keys)
 
     def _keys(self, name: str, of: JsonObject) -> JsonObject:
-        out: JsonObject = {k: of[k] for k in ("key", "parent", "parent_key", "order") if k in of}
+        out: JsonObject = {
+            k: of[k] for k in ("key", "parent", "parent_key", "order", "orphans") if k in of
+        }
         if "max_children" in of:
             out["max_children"] = self.bounds.get(name, of["max_children"])
         if "order" in of:
@@ -296,25 +303,18 @@ class _Builder:
             dtype = "Int64" if about["nulls"] else "int64"
             return Numeric(**about, dtype=dtype, breaks=tuple(fact.get("breaks", fives)))
         known, codes = self.known[name, column], selected[f"{name}.{column}"]
-        about["dtype"] = "int64"
-        if known is None:
-            listed = tuple(sorted({0, *codes}))
-            return Categorical(**about, categories=listed, other=0, provenance="released")
-        assert self.database.vocabulary is not None
-        names = self.database.vocabulary.names
-        if len(known) <= SMALL:
-            labels = {str(c): names[c] for c in known if c in names}
-            return Categorical(**about, categories=known, labels=labels)
-        modelled = tuple(sorted({0, *codes}))
-        return Hierarchical(
-            **about,
-            codes=known,
-            parents=self.database.vocabulary.parents(known),
-            modelled=modelled,
-            labels={str(c): names[c] for c in modelled if c in names},
-            other=0,
-            provenance="released",
-        )
+        about["dtype"], vocabulary = "int64", self.database.vocabulary
+        names = {} if vocabulary is None else vocabulary.names
+        is_small = known is not None and len(known) <= SMALL
+        modelled = known if known is not None and is_small else tuple(sorted({0, *codes}))
+        about["labels"] = {str(c): names[c] for c in modelled if c in names}
+        if is_small:
+            return Categorical(**about, categories=modelled)
+        about |= {"other": 0, "provenance": "released"}
+        if known is None or vocabulary is None:
+            return Categorical(**about, categories=modelled)
+        parents = vocabulary.parents(known)
+        return Hierarchical(**about, codes=known, parents=parents, modelled=modelled)
 
 
 def _items(builder: _Builder) -> pd.DataFrame:
@@ -348,12 +348,13 @@ def select(builder: _Builder, mu: float, ledger: Ledger, seed: int | None) -> Se
     -----------------
     A person with k − 1 different concepts, over all columns, adds the weight ⌊u min(1/√k, 1/√D)⌋/u to each, and to the number
     of persons, where 1/u is the unit of weights and D is :data:`MOST_CONCEPTS`. So what one person adds has an L2 norm of at
-    most 1, and sums are whole multiples of 1/u, without rounding. Concepts of a vocabulary are known without the records. Of
-    others only those are looked at whose noisy sum passes the threshold of
+    most 1, and sums are whole multiples of 1/u, without rounding. Concepts of a vocabulary are known without the records, but
+    for columns with too many to list. Of others only those are looked at whose noisy sum passes the threshold of
     :meth:`tabsynth.drafting.budget.DraftBudget.threshold`, whose proof holds for weights of at most 1/√k, and k up to the
     public :data:`MOST_ITEMS`. Shares are post-processing.
     """
-    public = builder.database.vocabulary is not None
+    counted_places = [place for place in builder.places() if builder.counts(*place)]
+    public = all(builder.known[place] is not None for place in counted_places)
     chance = 0.0 if public or np.isinf(mu) else ledger.threshold_delta
     budget = DraftBudget(mu=mu, threshold_delta=chance)
     mechanism = budget.mechanism(1.0, None if public else chance)
@@ -366,33 +367,32 @@ def select(builder: _Builder, mu: float, ledger: Ledger, seed: int | None) -> Se
     each = weights_of(items.groupby("person")["code"].transform("size") + 1, scale)
     sums = pd.Series(each).groupby([items["place"].to_numpy(), items["code"].to_numpy()]).sum()
     alone = pd.Series(np.bincount(items["person"], minlength=persons) + 1)
-    names, labels = [PERSONS], [[PERSONS]]
+    least = 0.0 if public else budget.threshold(std, chance, MOST_ITEMS)
+    names, labels, thresholds = [PERSONS], [[PERSONS]], [0.0]
     values = [np.array([weights_of(alone, scale).sum()])]
-    for name, column in builder.places():
-        known = builder.known[name, column]
-        if builder.counts(name, column):
-            place = f"{name}.{column}"
-            for suffix in ("", f" {AGAIN}") if builder.repeats(name) == column else ("",):
-                there = sums.index.get_level_values(0) == f"{place}{suffix}"
-                of = sums[there].droplevel(0)
-                codes: Any = of.index if known is None else pd.Index(known)
-                names.append(f"{place}{suffix}")
-                labels.append(codes.tolist())
-                values.append(of.reindex(codes, fill_value=0.0).to_numpy(dtype=float))
+    for name, column in counted_places:
+        known, place = builder.known[name, column], f"{name}.{column}"
+        for suffix in ("", f" {AGAIN}") if builder.repeats(name) == column else ("",):
+            there = sums.index.get_level_values(0) == f"{place}{suffix}"
+            of = sums[there].droplevel(0)
+            codes: Any = of.index if known is None else pd.Index(known)
+            names.append(f"{place}{suffix}")
+            labels.append(codes.tolist())
+            values.append(of.reindex(codes, fill_value=0.0).to_numpy(dtype=float))
+            thresholds.append(least if known is None else CLEAR * std)
     stds, units = [std * scale] * len(values), [float(scale)] * len(values)
     exact_labels, values = exact_of(account, labels, values, stds, units)
     bits = Randomness(seed).noise()
     noisy = [samplers.noisy(v, std * scale, bits, whole=True) / scale for v in values]
     total = max(1.0 / scale, float(noisy[0][0]))
-    threshold = CLEAR * std if public else budget.threshold(std, chance, MOST_ITEMS)
     out: Selected = {f"{name}.{column}": {} for name, column in builder.places()}
     passed: list[list[Any]] = []
-    for place, of_place, counted in zip(names[1:], exact_labels[1:], noisy[1:], strict=True):
+    of_columns = zip(names[1:], exact_labels[1:], noisy[1:], thresholds[1:], strict=True)
+    for place, of_place, counted, threshold in of_columns:
         largest = np.argsort(-counted, kind="stable")[:MOST_MODELLED].tolist()
         clear = [(of_place or ())[i] for i in largest if counted[i] > threshold]
         shares = dict(zip(clear, (counted[largest[: len(clear)]] / total).tolist(), strict=True))
         out[place] = {int(code): share for code, share in shares.items() if code != 0}
         passed.append(clear)
-    if not public:
-        note_passed(CONCEPTS, passed)
+    note_passed(CONCEPTS, [[PERSONS], *passed])
     return out

@@ -7,8 +7,9 @@ from pathlib import Path
 import pandas as pd
 
 from tabsynth._validate import quote
-from tabsynth.errors import InputError
-from tabsynth.tables.files import find_file, read_any
+from tabsynth.errors import InputError, one_line
+from tabsynth.tables.files import TEXT, find_file, read_any
+from tabsynth.tables.frames import table_from_arrow
 
 CONCEPT, ANCESTOR = "concept", "concept_ancestor"
 NEEDED = {
@@ -67,7 +68,8 @@ class Vocabulary:
         if path is None:
             return None
         above = find_file(place, ANCESTOR)
-        return cls(read_any(path), None if above is None else read_any(above), str(path))
+        ancestors = None if above is None else read_concepts(above, ANCESTOR)
+        return cls(read_concepts(path, CONCEPT), ancestors, str(path))
 
     def codes(self, domain: str, column: str) -> tuple[int, ...]:
         """Return the concepts of a domain, or of all with an empty name, and 0, which no concept matches.
@@ -126,6 +128,38 @@ class Vocabulary:
                 strict=True,
             )
         )
+
+
+def read_concepts(path: Path, name: str) -> pd.DataFrame:
+    """Return the needed columns of a file of the vocabulary; in text with tabs, as Athena writes it, quotes are characters.
+
+    Raises
+    ------
+    InputError
+    """
+    if path.is_dir() or path.suffix.lower() not in TEXT:
+        return read_any(path)
+    import pyarrow as pa
+    from pyarrow import csv
+
+    try:
+        with path.open("rb") as file:
+            header = file.readline(2**16).decode("utf-8-sig", "replace").rstrip().split("\t")
+        if len(header) == 1:
+            return read_any(path)
+        options = csv.ConvertOptions(
+            include_columns=[column for column in header if column.lower() in NEEDED[name]],
+            column_types=dict.fromkeys(header, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+        )
+        tabs = csv.ParseOptions(delimiter="\t", quote_char=False)
+        table = csv.read_csv(path, parse_options=tabs, convert_options=options)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(
+            f"Cannot read {path}: {one_line(error)}; give the file of an Athena download."
+        ) from None
+    return table_from_arrow(table)
 
 
 def _lower(table: pd.DataFrame, name: str, where: str) -> pd.DataFrame:

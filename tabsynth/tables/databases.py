@@ -1,10 +1,13 @@
-"""A table of a DuckDB file."""
+"""Tables of a DuckDB file."""
 
 from pathlib import Path
+from typing import Any
 
 from tabsynth._validate import quote
 from tabsynth.errors import InputError, one_line
 from tabsynth.tables.engines import EngineCounter
+
+Place = tuple[str, str]  # the schema and the name of a table
 
 
 def duckdb_table(database: str | Path, table: str) -> EngineCounter:
@@ -21,12 +24,35 @@ def duckdb_table(database: str | Path, table: str) -> EngineCounter:
     InputError
         If duckdb is not installed, the file cannot be opened, or it has no such table.
     """
+    connection, places = open_duckdb(database)
+    matches = [(s, n) for s, n in places if table in (n, f"{s}.{n}")]
+    if len(matches) != 1:
+        names = ", ".join(quote(name) for _, name in places[:8]) or "none"
+        what = "several tables" if matches else "no table"
+        raise InputError(f"{database} has {what} {quote(table)}; its tables are {names}.")
+    return EngineCounter(relation_of(connection, database, matches[0]))
+
+
+def open_duckdb(database: str | Path, what: str = "a DuckDB file") -> tuple[Any, list[Place]]:
+    """Return a connection to a DuckDB file, for reading only, and the places of its tables and views.
+
+    Parameters
+    ----------
+    database : path
+    what : str
+        What messages ask for.
+
+    Raises
+    ------
+    InputError
+        If duckdb is not installed, or the file cannot be opened.
+    """
     try:
         import duckdb
     except ModuleNotFoundError:
         raise InputError("A DuckDB file needs duckdb; install tabsynth[duckdb].") from None
     if not Path(database).is_file():
-        raise InputError(f"Cannot read {database}: there is no such file.")
+        raise InputError(f"Cannot read {database}: there is no such file; name {what}.")
     try:
         connection = duckdb.connect(str(database), read_only=True)
         connection.execute("SET python_enable_replacements = false")  # views read no variables
@@ -35,17 +61,19 @@ def duckdb_table(database: str | Path, table: str) -> EngineCounter:
         ).fetchall()
     except duckdb.Error as error:
         raise InputError(
-            f"Cannot read {database}: {one_line(error)}; name a DuckDB file that no program has open."
+            f"Cannot read {database}: {one_line(error)}; name {what} that no program has open."
         ) from None
-    matches = [(s, n) for s, n in rows if table in (n, f"{s}.{n}")]
-    if len(matches) != 1:
-        names = ", ".join(quote(name) for _, name in rows[:8]) or "none"
-        what = "several tables" if matches else "no table"
-        raise InputError(f"{database} has {what} {quote(table)}; its tables are {names}.")
-    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in matches[0])
+    return connection, rows
+
+
+def relation_of(connection: Any, database: str | Path, place: Place) -> Any:
+    """Return a table of a connection of :func:`open_duckdb` as a relation."""
+    import duckdb
+
+    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in place)
     try:
-        return EngineCounter(connection.sql(f"SELECT * FROM {quoted}"))
-    except duckdb.Error as error:
+        return connection.sql(f"SELECT * FROM {quoted}")
+    except duckdb.Error as error:  # of a view
         raise InputError(
-            f"Cannot read table {quote(table)} of {database}: {one_line(error)}; correct it."
+            f"Cannot read table {quote(place[1])} of {database}: {one_line(error)}; correct it."
         ) from None

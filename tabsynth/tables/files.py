@@ -58,8 +58,8 @@ def suffix(path: str | Path, *, writing: bool = False) -> str:
 
 
 def _format_of(path: str | Path) -> tuple[str, str]:
-    """Return the suffix of the format, and that of the compression or nothing."""
-    ending = suffix(path)
+    """Return the suffix of the format, and that of the compression or nothing; a folder is one of Parquet files."""
+    ending = PARQUET if Path(path).is_dir() else suffix(path)
     base = "." + ending.split(".")[1]
     return base, ending.removeprefix(base)
 
@@ -364,7 +364,9 @@ def find_file(folder: Path, name: str) -> Path | None:
 
 
 def _is_table(path: Path, name: str) -> bool:
-    """Return whether a file is a table of that name, in any case."""
+    """Return whether a file, or a folder of Parquet files, is a table of that name, in any case."""
+    if path.is_dir():
+        return path.name.lower() == name.lower() and any(path.rglob(f"*{PARQUET}"))
     if not path.is_file() or not path.name.lower().startswith(f"{name}.".lower()):
         return False
     try:

@@ -12,7 +12,7 @@ from tabsynth.errors import InputError, one_line
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.batch_counter import BatchCounter, batch_rows
 from tabsynth.tables.frames import table_from_arrow, value_type
-from tabsynth.tables.parquet_files import check_schema, is_plain, without_index
+from tabsynth.tables.parquet_files import check_schema, is_plain, parquet_files, without_index
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -148,23 +148,6 @@ def sampled_rows(path: Path, rows: int, seed: int) -> tuple[dict[Path, pd.DataFr
     except (OSError, pa.ArrowException) as error:
         raise _unreadable(file, error) from None
     return parts, total
-
-
-def parquet_files(path: Path) -> list[Path]:
-    """Return the path itself, or all Parquet files in a folder, in order."""
-    if not path.is_dir():
-        return [path]
-    files = sorted(
-        file
-        for file in path.rglob("*")
-        if file.suffix.lower() == ".parquet"
-        and file.is_file()
-        # As other readers of such folders have it: what is not, or no longer, part of the table.
-        and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
-    )
-    if not files:
-        raise InputError(f"{path} holds no .parquet file; name the folder of the table's files.")
-    return files
 
 
 def _open_dataset(file: Path) -> "FileSystemDataset":

@@ -23,12 +23,44 @@ SUFFIX = ".parquet"
 
 
 def read_parquet(path: str | Path) -> pd.DataFrame:
-    """Read a file. Columns that pandas wrote as the index are left out.
+    """Read a file, or all of a folder as one table. Columns that pandas wrote as the index are left out.
 
     Raises
     ------
     InputError
     """
+    files = parquet_files(Path(path))
+    parts = [_read_file(file) for file in files]
+    for file, part in zip(files, parts, strict=True):
+        if (types := part.dtypes.to_dict()) != parts[0].dtypes.to_dict():
+            other = next(
+                c for c in {**types, **parts[0].dtypes} if types.get(c) != parts[0].dtypes.get(c)
+            )
+            raise InputError(
+                f"{file}: column {quote(str(other))} is of another type than in {files[0].name}, or in one of them alone;"
+                " write the table again, with the same columns and types in all files."
+            )
+    return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+
+
+def parquet_files(path: Path) -> list[Path]:
+    """Return the path itself, or all Parquet files in a folder, in order."""
+    if not path.is_dir():
+        return [path]
+    files = sorted(
+        file
+        for file in path.rglob("*")
+        if file.suffix.lower() == ".parquet"
+        and file.is_file()
+        # As other readers of such folders have it: what is not, or no longer, part of the table.
+        and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
+    )
+    if not files:
+        raise InputError(f"{path} holds no .parquet file; name the folder of the table's files.")
+    return files
+
+
+def _read_file(path: str | Path) -> pd.DataFrame:
     from pyarrow import parquet
 
     limits = Limits(path)  # of a regular file: to open a pipe waits for ever

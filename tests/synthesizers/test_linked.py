@@ -81,6 +81,19 @@ def test_the_plan_is_what_is_charged(fitted):
         fitted.fit(GIVEN)
 
 
+def test_certificates_of_a_sample_are_of_one_moment(fitted, monkeypatch):
+    """So that a release finds the same claim beside each table."""
+    right, made = LinkedMargNet.certificate, []
+
+    def at_another_time(self):
+        made.append(None)
+        return {**right(self), "created": f"2026-01-01T00:00:{len(made):02}+00:00"}
+
+    monkeypatch.setattr(LinkedMargNet, "certificate", at_another_time)
+    drawn = fitted.sample(5, random_state=0)
+    assert len({table.attrs["certificate"]["created"] for table in drawn.values()}) == 1
+
+
 def test_the_certificate_names_the_unit_and_lists_what_a_fit_must_charge(fitted, tmp_path):
     certificate = fitted.certificate()
     assert certificate["private"] and certificate["epsilon"] <= 2.0
@@ -241,10 +254,12 @@ def test_a_household_of_two_hundred_is_bounded_and_the_noisy_share_is_told():
     encoder = LinkedEncoder(schema())
     stays = encoder.to_tables(given)["stays"]
     assert np.bincount(stays.parent).max() == 4
-    model = make().fit(given)
+    model = make(epsilon=30.0).fit(given)
     assert any(
         "more rows of stays than are used, by a noisy count" in note for note in model.notes()
     )
+    hidden = "How many of the rows of patients have more rows of stays than are used, the noise does not show."
+    assert hidden in make(epsilon=0.1).fit(given).notes()
 
 
 def test_no_rows_at_all():

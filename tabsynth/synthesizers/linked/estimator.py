@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -66,6 +67,7 @@ from tabsynth.training.loop import Progress, TrainingMonitor
 # noise is left after their fit, for they are few: on patients and visits at ε = 1 transitions go from 0.248 to 0.241.
 WORTH_OF_LATER = 3.0
 SMALLEST_COUNT = 0.5  # that a code of first children is taken to have
+WIDEST_SHARE = 0.5  # that an interval of a share may have to be stated
 LEAST_GROUPS, MOST_GROUPS = 2_000, 10_000  # that are drawn for the contexts of a step
 
 
@@ -128,22 +130,29 @@ def toward_first(
 
 
 def _more_children(records: Records, one_way: OneWay) -> list[str]:
-    """Return how many rows have more children than are used, by the noisy counts of numbers of children; a sentence each."""
-    out = []
+    """Return how many rows have more children than are used, by the noisy counts of numbers of children, in sentences."""
+    out, hidden = [], []
+    of_rows = f"the rows of {records.table}"
+    if records.context:
+        of_rows += " (of those that are not the first of their parent)"
     for j, column in enumerate(records.columns):
         if _is(column, CHILDREN, records.table):
             children = one_way.counts[j]
             count = float(children.counts[column.column.size - 1])
-            ends = share_interval(count, children.std, one_way.rows, one_way.rows_std)
-            share = stated_share(max(0.0, count) / one_way.rows, ends)
+            low, high = share_interval(count, children.std, one_way.rows, one_way.rows_std)
             child = column.column.name.removeprefix("number of ")
-            which = (
-                "" if not records.context else " (of those that are not the first of their parent)"
-            )
+            if high - low > WIDEST_SHARE:
+                hidden.append(child)
+                continue
+            share = stated_share(min(max(count / one_way.rows, low), high), (low, high))
             out.append(
-                f"{share[:1].upper()}{share[1:]} of the rows of {records.table}{which} have more rows of {child} than are used, by a"
-                " noisy count; the rest of these was left out."
+                f"{share[:1].upper()}{share[1:]} of {of_rows} have more rows of {child} than are used, by a noisy count; the rest of"
+                " these was left out."
             )
+    if hidden:
+        out.append(
+            f"How many of {of_rows} have more rows of {' or '.join(hidden)} than are used, the noise does not show."
+        )
     return out
 
 
@@ -257,7 +266,7 @@ class LinkedMethod(Method):
     def design_notes(self) -> list[str]:
         """Return what a plan says of survey weights and of the unit."""
         bounds = [
-            f"{keys.max_children} rows of {name} for each row of {keys.parent}"
+            f"{keys.max_children} row{'s' * (keys.max_children != 1)} of {name} for each row of {keys.parent}"
             for name, keys in self.schema.keys.items()
             if keys.parent is not None
         ]
@@ -530,8 +539,9 @@ class LinkedMargNet(Synthesizer):
         tables = split_keys(schema, model.encoder.from_tables(codes, for_cells, within))
         if weights is not None:
             add_weights(tables[root], model, schema, n)
+        of_sample = self.certificate()  # of one moment, for all tables
         for name, table in tables.items():
-            certificate = self.certificate()
+            certificate = deepcopy(of_sample)
             if condition is not None:
                 certificate["condition"] = {f"{root}.{c}": v for c, v in condition.stated.items()}
             if weights is not None and name == root:
