@@ -1,8 +1,8 @@
 """``tabsynth schema``: draft, check, import and declare schemas."""
 
-import json
 import warnings
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,9 +34,8 @@ app = typer.Typer(help="Draft, check, import and declare schema files.", no_args
 
 def _print_json_schema(requested: bool) -> None:
     if requested:
-        from tabsynth.schema.schema_file import json_schema
-
-        say(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+        file = resources.files("tabsynth.schema").joinpath("schema-file.schema.json")
+        say(file.read_text("utf-8").rstrip())
         raise typer.Exit
 
 

@@ -1,10 +1,9 @@
 """The form of schema files: a JSON Schema made from the kinds of columns, and the check of a file against it.
 
 ``schema-file.schema.json`` beside this module is the JSON Schema of the kinds that tabsynth has, for editors.
-``tabsynth schema --json-schema > tabsynth/schema/schema-file.schema.json`` writes it.
+``docs/reference/json_schema.py`` writes it.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
@@ -107,45 +106,10 @@ _EXPECTED = {
 }
 
 
-def json_schema() -> JsonObject:
-    """Return the JSON Schema (2020-12) of schema files with columns of the registered kinds."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "tabsynth schema file",
-        "type": "object",
-        "required": ["format", "columns"],
-        "additionalProperties": False,
-        "properties": {
-            # Editors write it into files that name their JSON Schema.
-            "$schema": {"type": "string"},
-            **TOP_LEVEL,
-            "columns": {
-                "type": "array",
-                "minItems": 1,
-                "description": "The columns of the table, in order.",
-                "items": {
-                    "type": "object",
-                    "required": [*REQUIRED],
-                    "properties": {"kind": {"enum": [*KINDS]}},
-                    "allOf": [
-                        {
-                            "if": {"properties": {"kind": {"const": kind}}},
-                            "then": {"$ref": f"#/$defs/{kind}"},
-                        }
-                        for kind in KINDS
-                    ],
-                },
-            },
-        },
-        "$defs": {kind: _column_schema((kind,)) for kind in KINDS},
-    }
-
-
-def _column_schema(kinds: Sequence[str]) -> JsonObject:
+def column_schema(kinds: Sequence[str]) -> JsonObject:
     """Return the JSON Schema of a column that is of one of some kinds."""
     properties: dict[str, JsonObject] = {"name": {}, "kind": {"enum": [*kinds]}}
     for kind in kinds:
-        described = _descriptions(KINDS[kind])
         for name in fact_names(KINDS[kind]):
             if name in KINDS[kind].json_types:
                 types = _json_type_names(KINDS[kind].json_types[name])
@@ -155,8 +119,6 @@ def _column_schema(kinds: Sequence[str]) -> JsonObject:
                 form = dict(SHARED.get(name, properties.get(name, {})))
                 if "type" in form and name not in REQUIRED:
                     form["type"] = [form["type"], "null"]
-            if name in described:
-                form["description"] = described[name]
             properties[name] = form
     schema = {"type": "object", "required": [*REQUIRED], "additionalProperties": False}
     return {**schema, "properties": properties}
@@ -166,28 +128,6 @@ def _json_type_names(types: type | tuple[type, ...]) -> list[str]:
     classes = types if isinstance(types, tuple) else (types,)
     names = [_JSON_NAMES[cls] for cls in classes]
     return [name for name in names if not (name == "integer" and "number" in names)]
-
-
-def _descriptions(kind: type[Column]) -> dict[str, str]:
-    """Return the text of each parameter in the numpydoc sections of a kind and the classes that it extends."""
-    out: dict[str, str] = {}
-    for of in reversed([base for base in kind.__mro__ if issubclass(base, Column)]):
-        section = re.search(r"Parameters\n +-+\n(.*?)(\n *\n|\Z)", of.__doc__ or "", re.DOTALL)
-        if section is None:
-            continue
-        lines = section[1].split("\n")
-        margin = min(len(line) - len(line.lstrip()) for line in lines)
-        names: list[str] = []
-        for line in lines:
-            if line[margin : margin + 1] not in ("", " "):
-                names = [name.strip() for name in line.partition(":")[0].split(",")]
-                out.update(dict.fromkeys(names, "") if names else {})
-            else:
-                for name in names:
-                    out[name] = f"{out[name]} {line.strip()}".strip()
-        for name in [name for name, text in out.items() if text.startswith("As of")]:
-            del out[name]
-    return {name: text.replace("``", "").replace(":class:", "") for name, text in out.items()}
 
 
 def check_form(data: object, where: str, text: str | None = None) -> None:
@@ -288,7 +228,7 @@ def _top_validator() -> Any:
 @lru_cache(maxsize=64)
 def _validator_of(kinds: tuple[str, ...], classes: tuple[type[Column], ...]) -> Any:
     """Return the entry of the kind; entries are kept by the classes, too: another class may be registered under a kind's name."""
-    return _validator(_column_schema(kinds))
+    return _validator(column_schema(kinds))
 
 
 def _clauses(
