@@ -26,7 +26,7 @@ from tabsynth.inference import influence
 from tabsynth.methods import AUTOENCODER, CLASS_VOTES, CRITIC, JOINT, LINKED, ONE_WAY, VOTES
 from tabsynth.methods import METHODS as SINGLE
 from tabsynth.privacy.accounting.accountants import gaussian_epsilon
-from tabsynth.privacy.accounting.attackers import group_delta, group_epsilon, percent, rounded_up
+from tabsynth.privacy.accounting.attackers import percent, rounded_up
 from tabsynth.synthesizers import MargNetConfig, PATEConfig
 from tabsynth.synthesizers.adversarial.method import SHARES
 from tabsynth.synthesizers.margnet.measurement import (
@@ -78,8 +78,8 @@ def test_sentences_on_odds_and_groups_have_the_figures_of_the_certificate(figure
     beyond = rounded_up(bounds.exception * (1 + bounds.odds), 2)
     mu = figures.gaussian_mu(1.0, figures.DELTA)
     above = stats.norm.sf(1.0 / mu - mu / 2)  # of e^ε, which is not δ
-    size = rounded_up(group_epsilon(figures.release(1.0), 5, figures.DELTA))
-    delta = group_delta(figures.release(1.0), 5, 5.0)
+    size = rounded_up(figures.group_epsilon(1.0, 5))
+    delta = figures.group_delta(1.0, 5, 5.0)
     assert (odds, exception, beliefs[0.01], beliefs[0.5]) == ("2.99", "0.0001", "3%", "75%")
     assert (of_contents, beyond, size) == ("8.94", "0.0004", "6.17")
     assert above == pytest.approx(1.6e-4, rel=0.01) and delta == pytest.approx(3.04e-4, rel=0.01)

@@ -10,12 +10,14 @@ import matplotlib as mpl
 import numpy as np
 from scipy import optimize, stats
 
-from tabsynth.privacy.accounting.accountants import gaussian_delta, gaussian_mu
+from tabsynth.privacy.accounting.accountants import (
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+)
 from tabsynth.privacy.accounting.attackers import (
     AttackBounds,
     attack_bounds,
-    group_delta,
-    group_epsilon,
     percent,
     rounded_up,
 )
@@ -47,6 +49,16 @@ def composed(epsilon: float, releases: int, delta: float = DELTA) -> float:
     """Return ε at the same δ of so many Gaussian releases that are (ε, δ) each: μ grows with their square root."""
     mu = gaussian_mu(epsilon, delta) * math.sqrt(releases)
     return float(optimize.brentq(lambda e: gaussian_delta(mu, e) - delta, 0.0, 500.0, xtol=1e-6))
+
+
+def group_epsilon(epsilon: float, size: int) -> float:
+    """Return ε at the same δ for so many rows together, of one Gaussian release: they move its answer so many times as far."""
+    return gaussian_epsilon(size * gaussian_mu(epsilon, DELTA), DELTA)
+
+
+def group_delta(epsilon: float, size: int, of_group: float) -> float:
+    """Return δ at the ε ``of_group`` for so many rows together, of one Gaussian release that is (``epsilon``, δ)."""
+    return gaussian_delta(size * gaussian_mu(epsilon, DELTA), of_group)
 
 
 def markdown(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
@@ -82,8 +94,8 @@ def tables() -> dict[str, str]:
     groups = [
         (
             str(size),
-            rounded_up(group_epsilon(release(1.0), size, DELTA)),
-            rounded_up(group_delta(release(1.0), size, size * 1.0), 2),
+            rounded_up(group_epsilon(1.0, size)),
+            rounded_up(group_delta(1.0, size, size * 1.0), 2),
         )
         for size in (1, 2, 5, 10)
     ]

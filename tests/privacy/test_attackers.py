@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom, norm
+from scipy.stats import norm
 
 from tabsynth import InputError
 from tabsynth.planning import bounds_of, plan, plan_advantage
@@ -27,8 +27,6 @@ from tabsynth.privacy.accounting.attackers import (
     attack_bounds,
     claimed_bounds,
     epsilon_of_advantage,
-    group_delta,
-    group_epsilon,
     percent,
     rounded_up,
 )
@@ -228,60 +226,6 @@ def test_delta_is_not_the_probability_that_a_factor_fails():
     assert beyond == pytest.approx(1.6e-4, rel=0.01)
     bounds = attack_bounds([(Gaussian(noise_multiplier=1 / mu), 1)], 1.0, DELTA)
     assert bounds.odds == pytest.approx(2.99, abs=0.005) and bounds.exception < beyond
-
-
-def hockey_stick(above, below, epsilon):
-    """E[max(0, 1 - e^(ε - loss))] of two densities on a grid of answers."""
-    x = np.linspace(-30, 60, 400_001)
-    return np.trapezoid(np.maximum(0, above(x) - math.exp(epsilon) * below(x)), x)
-
-
-def test_a_group_of_rows_in_gaussians_is_exact():
-    """At ε = 1 five rows have ε = 6.2 at the same δ, or δ = 3e-4 at 5ε."""
-    mu = gaussian_mu(1.0, DELTA)
-    spends = [(Gaussian(noise_multiplier=2 / mu), 4)]
-    assert group_epsilon(spends, 5, DELTA) == pytest.approx(6.17, abs=0.005)
-    assert group_delta(spends, 5, 5.0) == pytest.approx(3.04e-4, rel=0.005)
-    assert group_epsilon(spends, 1, DELTA) == pytest.approx(1.0, rel=1e-6)
-    for size, epsilon in ((2, 1.5), (5, 5.0)):
-        exact = hockey_stick(norm(size * mu).pdf, norm.pdf, epsilon)
-        assert group_delta(spends, size, epsilon) == pytest.approx(exact, rel=1e-4)
-
-
-@pytest.mark.parametrize("size", [2, 3])
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_a_group_of_rows_in_a_sampled_batch_is_bounded(size, epsilon):
-    """Each row of the group is in the batch independently: its sum is a mixture of Gaussians."""
-    rate, sigma = 0.3, 1.5
-    among = binom(size, rate).pmf(np.arange(size + 1))
-
-    def mixture(x):
-        return sum(share * norm(k, sigma).pdf(x) for k, share in enumerate(among))
-
-    without = norm(0, sigma).pdf
-    exact = max(hockey_stick(mixture, without, epsilon), hockey_stick(without, mixture, epsilon))
-    bound = group_delta(steps(sigma, rate, 1), size, epsilon)
-    assert exact <= bound <= max(100 * exact, 1e-9)
-
-
-@pytest.mark.slow
-def test_groups_of_other_mechanisms():
-    for spends in (
-        steps(1.2, 0.02, 300),
-        [(NoisyVote(noise=40.0, teachers=250), 300)],
-        [(ThresholdedGaussian(noise_multiplier=4.0, threshold_delta=1e-9), 1)],
-    ):
-        alone = epsilon_of(spends, DELTA)
-        found = [group_epsilon(spends, size, DELTA) for size in (1, 2, 4)]
-        assert found[0] == pytest.approx(alone, rel=0.01) and found[2] > 2 * found[1] > 4 * alone
-        assert group_delta(spends, 4, found[2]) <= DELTA
-    # A threshold protects a value of one unit: no ε at the same δ holds for many.
-    rare = [(ThresholdedGaussian(noise_multiplier=4.0, threshold_delta=5e-6), 1)]
-    assert group_epsilon(rare, 5, DELTA) == math.inf
-    assert group_epsilon([], 5, DELTA) == 0.0
-    assert group_epsilon([(NoPrivacy(), 1)], 5, DELTA) == math.inf
-    with pytest.raises(InputError, match="size"):
-        group_epsilon([], 0, DELTA)
 
 
 @pytest.mark.parametrize("most", [0.01, 0.05, 0.3])

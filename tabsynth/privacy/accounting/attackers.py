@@ -27,13 +27,12 @@ from functools import lru_cache
 import numpy as np
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import in_range, integer
+from tabsynth._validate import in_range
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import (
     GAUSSIAN_FILTER,
     PrivacyFilter,
     Spend,
-    epsilon_of,
     gaussian_delta,
     gaussian_epsilon,
 )
@@ -42,7 +41,6 @@ from tabsynth.privacy.accounting.mechanisms import (
     NoisyVote,
     is_private,
     steps_of,
-    thresholds_of,
     without_thresholds,
 )
 
@@ -57,7 +55,6 @@ PRIORS = (0.01, 0.1, 0.5)  # whose posterior probabilities are stated
 EXCEPTIONS = 10  # times δ: the probability with which odds may rise further
 ROUGH = 0.1  # the δ near which a curve is computed first, for δ(0)
 POINTS = 400  # of the curve, from 0 to 2ε
-MOST_GROWTH = 4.0  # of the ε of each unit of a group, at most, to which a curve is searched
 NEAR = 1e-5  # δ of a group near which a curve is closest
 MOST_EXPONENT = 700.0  # of odds that a float holds
 
@@ -211,47 +208,6 @@ def epsilon_of_advantage(advantage: float, delta: float, *, gaussian: bool = Fal
 
     mu = 2 * float(ndtri((1 + advantage - delta) / 2))
     return gaussian_epsilon(mu, delta)
-
-
-def group_epsilon(spends: Iterable[Spend], size: int, delta: float) -> float:
-    """Return ε at ``delta`` for ``size`` units of privacy together, such as the rows of one person.
-
-    Gaussians on the whole table have the exact value: ``size`` units move the answer ``size`` times as far. For other
-    mechanisms it is a bound, infinite where :func:`group_delta` gives none at this δ.
-    """
-    listed, size = [(m, n) for m, n in spends if n], integer("size", size)
-    epsilon_of_one = epsilon_of(listed, delta)
-    mu = None if thresholds_of(listed) else whole_table_mu(listed)
-    if mu is not None:
-        return gaussian_epsilon(size * mu, delta)
-    if epsilon_of_one == 0 or math.isinf(epsilon_of_one):
-        return epsilon_of_one
-    grid = size * epsilon_of_one * np.linspace(1.0, MOST_GROWTH, POINTS)
-    possible = grid[_group_curve(listed, size, grid) <= delta]
-    return float(possible.min()) if len(possible) else math.inf
-
-
-def group_delta(spends: Iterable[Spend], size: int, epsilon: float) -> float:
-    """Return δ at ``epsilon`` for ``size`` units of privacy together.
-
-    It is exact as :func:`group_epsilon`. For other mechanisms the tables with and without the group are ``size`` steps
-    apart, so that δ(ε/g)(1 + e^(ε/g) + … + e^((g-1)ε/g)) bounds it, with the curve δ of one unit and g = ``size``
-    (Vadhan 2017, *The complexity of differential privacy*, lemma 2.2).
-    """
-    listed = [(m, n) for m, n in spends if n]
-    return float(_group_curve(listed, integer("size", size), np.array([float(epsilon)]))[0])
-
-
-def _group_curve(spends: Sequence[Spend], size: int, epsilons: np.ndarray) -> np.ndarray:
-    """Return δ of ``size`` units at each ε."""
-    plain, remaining_delta = without_thresholds(spends, 0.0)
-    mu = whole_table_mu(plain)
-    if mu is not None and not remaining_delta:
-        return np.array([gaussian_delta(size * mu, e) for e in epsilons])
-    steps = epsilons / size
-    growth = np.exp(np.minimum(np.outer(np.arange(size), steps), MOST_EXPONENT)).sum(axis=0)
-    deltas, _ = _compose(plain, steps, NEAR / float(growth[0]))
-    return np.minimum(1.0, (deltas - remaining_delta) * growth)
 
 
 def _advantage(epsilon: float, delta: float) -> float:
