@@ -15,16 +15,7 @@ from tabsynth.evaluation.baseline import independent_columns
 from tabsynth.evaluation.definitions import DEFINITIONS
 from tabsynth.evaluation.metric import Columns, Metric
 from tabsynth.evaluation.results import Estimate
-from tabsynth.evaluation.utility import marginals
-from tabsynth.evaluation.utility.marginals import (
-    WAYS,
-    cell_numbers,
-    column_sets,
-    marginal_sets,
-    percentile_bins,
-    score_of,
-    to_bins,
-)
+from tabsynth.evaluation.utility.marginals import WAYS, cell_numbers, column_sets
 from tabsynth.evaluation.weighting import WeightedRows, counts, shares
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact
 from tabsynth.privacy.noise import samplers as noise
@@ -34,14 +25,14 @@ from tabsynth.privacy.noise.samplers import Bits
 ROUNDING = 2.0**-20  # of the sensitivity of a distance, set aside for the rounding of its sum
 LEAST = 1.0  # of the noisy size of a table, in its largest weights
 OF_PEOPLE = "Share of the population, because rows count by their weights."
-DISTANCE, SCORE, SIZE = DEFINITIONS["published"]
+DISTANCE, SIZE = DEFINITIONS["published"]
 
 
 def uses(columns: int, weighted: bool = False) -> int:
     """Return the number of reads that :func:`charged_metrics` makes of a table: rows, weights, and a mean for each figure."""
     orders = min(3, columns)
-    # rows; total of weights; distances; their baselines; k-marginal and its baseline
-    return 1 + weighted + orders + (orders - 1) + 2
+    # rows; total of weights; distances; their baselines
+    return 1 + weighted + orders + (orders - 1)
 
 
 def charged_metrics(
@@ -54,7 +45,7 @@ def charged_metrics(
     bits: Bits | None = None,
     design: Design = NO_DESIGN,
 ) -> list[Metric]:
-    """Return noisy distances of 1-, 2- and 3-way counts, k-marginal score, the number of rows, and the total of their weights.
+    """Return noisy distances of 1-, 2- and 3-way counts, the number of rows, and the total of their weights.
 
     The baseline is not the training table with its columns shuffled, which is private, but the
     synthetic one: what its histograms alone would score. The interval covers the noise alone, not the
@@ -79,7 +70,7 @@ def charged_metrics(
 
     Formal guarantees
     -----------------
-    Sets of columns, bins and what is expected of counts follow from the schema, the synthetic table and
+    Sets of columns and what is expected of counts follow from the schema, the synthetic table and
     noisy releases before, never from private rows. Each use releases one number plus N(0, σ²) in units of its
     sensitivity. A row counts as its weight w, from 0 to the cap W, or as 1; a unit has at most b rows.
 
@@ -125,22 +116,14 @@ def charged_metrics(
     )
     step = design.step or noise.STEP
 
-    def estimate(
-        public: WeightedRows, sets: Sequence[tuple[int, ...]], bins: list | None
-    ) -> Estimate:
+    def estimate(public: WeightedRows, sets: Sequence[tuple[int, ...]]) -> Estimate:
         """Return the noisy mean distance. Of ñ the noise moves f by |ñ − n| at most, and the divisor too."""
 
         def total(private: PrivateRows) -> float:
             private_rows = WeightedRows(
                 codes_of(private), weights_of(private) if weighted else None
             )
-            if bins is None:
-                return total_gap(private_rows, public, sets, sizes, size, step)
-            private_rows, other = (
-                WeightedRows(to_bins(t.codes, bins), t.weights) for t in (private_rows, public)
-            )
-            width = [int(group.max()) + 1 for group in bins]
-            return total_gap(private_rows, other, sets, width, size, step)
+            return total_gap(private_rows, public, sets, sizes, size, step)
 
         scale = len(sets) * std * (1 + ROUNDING)
         value = min(1.0, max(0.0, noisy(total, scale) / len(sets) / (2 * size)))
@@ -150,8 +133,8 @@ def charged_metrics(
     metrics = []
     for order in range(1, min(3, len(sizes)) + 1):
         sets = column_sets(len(sizes), order)
-        value = estimate(public_rows, sets, None)
-        baseline = estimate(alone, sets, None) if order > 1 else None
+        value = estimate(public_rows, sets)
+        baseline = estimate(alone, sets) if order > 1 else None
         metrics.append(
             Metric(
                 DISTANCE,
@@ -163,11 +146,6 @@ def charged_metrics(
                 of_relations=order > 1,
             )
         )
-    # Its percentiles: the private ones are not public.
-    bins = percentile_bins(public_rows.codes, sizes, columns.scores, public_rows.weights)
-    sets = marginal_sets(columns.names)
-    scored = [score_of(estimate(other, sets, bins)) for other in (public_rows, alone)]
-    metrics.append(Metric(SCORE, scored[0], baseline=scored[1], title=marginals.SCORE.name))
     bounded = f"At most {design.rows} rows of each unit of privacy are counted."
     metrics.append(
         Metric(
@@ -184,7 +162,7 @@ def charged_metrics(
                 Estimate(size, *interval(size, std), round(rows)),
                 key="population",
                 title="Population of the training table",
-                note=f"A weight above {design.max_weight:g} counts as that; distances and the score are of weighted counts, too.",
+                note=f"A weight above {design.max_weight:g} counts as that; distances are of weighted counts, too.",
             )
         )
     return metrics

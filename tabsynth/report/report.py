@@ -201,8 +201,8 @@ def evaluate_private(
 ) -> Report:
     """Release figures of bounded sensitivity with Gaussian noise, so that they may be published.
 
-    The figures are the number of rows, the total variation distances of one, two and three columns and the
-    k-marginal score: see :mod:`tabsynth.evaluation.charged`. Under a schema with survey weights they are of the weighted
+    The figures are the number of rows and the total variation distances of one, two and three columns:
+    see :mod:`tabsynth.evaluation.charged`. Under a schema with survey weights they are of the weighted
     table, and the total of the weights is one of them; their noise is scaled to the cap. Their noise comes from the system's
     entropy and is never seeded.
 

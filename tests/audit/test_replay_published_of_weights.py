@@ -116,7 +116,7 @@ def test_figures_are_those_of_the_weighted_table() -> None:
     design = Design(weight="w", max_weight=6.0)
     of_rows = figures(np.repeat(codes, weights.astype(int), axis=0), public, Design())
     of_weights = figures(Rows(codes, weights), public, design)
-    for key in ("tvd1", "tvd2", "tvd3", "k_marginal"):
+    for key in ("tvd1", "tvd2", "tvd3"):
         assert of_weights[key] == pytest.approx(of_rows[key], rel=1e-6)
     assert (of_weights["rows"], of_weights["population"]) == (60, weights.sum())
     synthetic = WeightedRows(public, rng.uniform(0.5, 4, 80))

@@ -1,38 +1,12 @@
-"""R4, R12: bins of a published report follow from the public table, and its distances are as noisy as charged."""
+"""R4: the distances of a published report are as noisy as charged."""
 
 import math
 
 import numpy as np
-import pytest
 
 from tabsynth.evaluation import Columns, charged
-from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
+from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-
-
-def test_bins_follow_from_the_public_table_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two private tables without a number in common are counted in the same bins."""
-    bins: list[list[np.ndarray]] = []
-    real = charged.percentile_bins
-
-    def kept(*given: object) -> list[np.ndarray]:
-        bins.append(real(*given))  # type: ignore[arg-type]
-        return bins[-1]
-
-    monkeypatch.setattr(charged, "percentile_bins", kept)
-    rng = np.random.default_rng(0)
-    public = rng.integers(0, 60, (90, 1))
-    for private in (rng.integers(0, 30, (80, 1)), rng.integers(30, 60, (40, 1))):
-        ledger = Ledger(math.inf, 1e-5)
-        charged.charged_metrics(
-            PrivateTable(private, ledger),
-            ledger.open("report", NoPrivacy(), charged.uses(1)),
-            public,
-            Columns(names=("number",), sizes=(60,), scores=(np.arange(60.0),)),
-            rng=rng,
-        )
-    np.testing.assert_array_equal(*bins)
-    assert bins[0][0].max() == 19  # 20 bins
 
 
 def test_every_distance_has_noise_of_its_own_use() -> None:
