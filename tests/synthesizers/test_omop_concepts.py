@@ -75,6 +75,17 @@ def test_a_concept_outside_the_vocabulary_is_refused_before_a_charge(given, tmp_
     assert path.read_bytes() == before
 
 
+def test_two_persons_with_one_id_are_refused_before_a_charge(given, tmp_path):
+    person = given.tables["person"]
+    tables = given.tables | {"person": pd.concat([person, person[:1]], ignore_index=True)}
+    path = tmp_path / "ledger.jsonl"
+    ProjectLedger.create(path, epsilon=9.0, delta=1e-5, unit="person_id")
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="has key person_id='10001' twice"):
+        omop_schema(replace(given, tables=tables), 3.0, ledger=path)
+    assert path.read_bytes() == before
+
+
 def test_a_fit_counts_the_selection(given):
     schema = schema_of(given)
     (selection,) = schema.released["mechanisms"]
