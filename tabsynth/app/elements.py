@@ -109,17 +109,3 @@ def table(
             ).format(caption, titles, body),
             sanitize=False,  # every text is escaped above
         )
-
-
-def copyable(content: str, what: str, title: str) -> None:
-    """Return a text with a button that copies it."""
-    element = text(content, "pre", "code")
-    element.props["tabindex"] = "0"
-    element.props["aria-label"] = f"{what[0].upper()}{what[1:]}: {title}"
-    element.props["role"] = "region"
-
-    def copy() -> None:
-        ui.clipboard.write(content)
-        ui.notify(f"Copied the {what}.")
-
-    button(f"Copy the {what}", copy, name=f"Copy the {what}: {title}")

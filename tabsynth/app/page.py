@@ -8,7 +8,7 @@ from typing import Any
 
 from nicegui import ui
 
-from tabsynth.app.elements import action, box, button, copyable, part, text
+from tabsynth.app.elements import action, box, button, part, text
 from tabsynth.app.job import CANCELLED, DONE, FAILED, RUNNING, page_lines
 from tabsynth.app.session import Session
 from tabsynth.errors import TabsynthError
@@ -75,7 +75,6 @@ class Page:
                 self.alerts = part("div")
                 self.status = part("div", role="status", aria_live="polite")
                 self.content = part("div")
-                self.scripts = part("div")
         self.show()
         ui.timer(EVERY, self.look)
 
@@ -91,7 +90,6 @@ class Page:
             (self.nav, self._fill_nav),
             (self.alerts, self._fill_alerts),
             (self.status, self._fill_status),
-            (self.scripts, self._fill_scripts),
         ]
         if content:
             places.append((self.content, self._fill_content))
@@ -213,10 +211,3 @@ class Page:
                 self.stages[self.place.stage][2](self)
             except TabsynthError as error:
                 box([" ".join(str(error).split())], "bad")
-
-    def _fill_scripts(self) -> None:
-        if not self.session.state.history:
-            return
-        with part("section", "card", aria_label="Everything so far"), part("details"):
-            text("Everything so far, as commands", "summary")
-            copyable(self.session.state.script(), "commands", "all steps")

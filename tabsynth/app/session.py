@@ -13,11 +13,9 @@ from typing import Any
 
 from tabsynth._files import write_text
 from tabsynth._validate import quote
-from tabsynth.app import steps
 from tabsynth.app.job import RUNNING, Job, fractions, refuse_second
 from tabsynth.app.settings import Settings
 from tabsynth.app.state import SCHEMA, ColumnView, PlanView, Preparation
-from tabsynth.app.steps import Step
 from tabsynth.drafting import draft_schema
 from tabsynth.drafting.summary import summarize
 from tabsynth.errors import InputError
@@ -109,17 +107,14 @@ class Session:
             from tabsynth import draft_private
 
             decimal = reading.get("decimal")
-            frame = read_any(table, ask=True, **steps.cells(reading))
+            cells = {name: text for name, text in reading.items() if name != "decimal"}
+            frame = read_any(table, ask=True, **cells)
             if epsilon is None:
                 schema, verb = draft_schema(frame, decimal=decimal), "Drafted"
             else:
                 verb = "Released"
                 schema = draft_private(frame, epsilon, delta, ledger=ledger, decimal=decimal)
-            step = steps.draft(
-                *(table, self.state.schema_path, reading, epsilon, delta, ledger),
-                overwrite=self.state.schema is not None,
-            )
-            self._write_schema(with_labels(schema, table), step)
+            self._write_schema(with_labels(schema, table))
             return [f"{verb} {len(schema.columns)} columns.", *summarize(schema, epsilon, delta)]
 
         return self._start("Draft" if epsilon is None else "Private draft", work)
@@ -134,8 +129,7 @@ class Session:
             self.state.take_schema(schema)
             return
         self._refuse_to_overwrite()
-        overwrite = self.state.schema is not None
-        self._write_schema(schema, steps.take_schema(source, target, overwrite=overwrite))
+        self._write_schema(schema)
 
     def _refuse_to_overwrite(self) -> None:
         """Refuse to overwrite the schema of an earlier run."""
@@ -146,12 +140,11 @@ class Session:
                 f"{path} is there already; take it as a schema file, or start tabsynth app with another --folder."
             )
 
-    def _write_schema(self, schema: Schema, step: Step) -> None:
+    def _write_schema(self, schema: Schema) -> None:
         """Write the schema file and take it; later steps follow from it, and begin again."""
         self.state.make_folder()
         schema.save(self.state.schema_path, overwrite=self.state.schema is not None)
         self.state.take_schema(schema)
-        self.state.note(step)
 
     def change(self, change: Edit) -> None:
         """Edit the schema and its file.
@@ -163,13 +156,13 @@ class Session:
         """
         schema = edit(self.state.need_schema(), change)
         refuse_second(self.job)
-        self._write_schema(schema, steps.edit(self.state.schema_path, change))
+        self._write_schema(schema)
 
     def set_rules(self, rules: Sequence[Mapping[str, Any]]) -> None:
         """Declare the rules between columns, as a schema file has them, in place of those that it has."""
         schema = self.state.need_schema().replace(constraints=[*rules])
         refuse_second(self.job)
-        self._write_schema(schema, steps.set_rules(self.state.schema_path, rules))
+        self._write_schema(schema)
 
     def edit_column(self, name: str, **form: Any) -> None:
         """Change the facts of a column to what a form states: see :func:`column_edit`."""
@@ -196,7 +189,7 @@ class Session:
             raise InputError("Name a column, and its limit from public knowledge.")
         schema = with_design(self.state.need_schema(), **design)
         refuse_second(self.job)
-        self._write_schema(schema, steps.set_design(self.state.schema_path, design))
+        self._write_schema(schema)
 
     # The plan
 
@@ -221,7 +214,6 @@ class Session:
                 one_count=schema.design.bound / gaussian_mu(*budget),
                 errors=column_errors(cost, schema, settings.fitted_rows),
             )
-            self.state.note(steps.plan(self.state.schema_path, settings))
             return ["Planned. No row was read."]
 
         return self._start("Plan", work)
@@ -233,18 +225,9 @@ class Session:
         self.state.make_folder()
         ledger = Path(str(path).strip())
         ProjectLedger.create(ledger, epsilon=epsilon, delta=delta)
-        self.state.note(steps.make_ledger(ledger, epsilon, delta))
         return ledger
 
     # The fit
-
-    def fit_step(self) -> Step:
-        """Return the fit that is planned, as a command and as code."""
-        state = self.state
-        _, settings = state.need_plan()
-        paths = (state.schema_path, state.file(".model"), state.file(".checkpoint"))
-        table, reading = state.training
-        return steps.fit(table, *paths, reading, settings)
 
     def _keep_apart(self, job: Job, schema: Schema, share: float) -> None:
         """Write the rows for the fit and those that are kept apart, unless both files have the rows of the table already."""
@@ -258,8 +241,6 @@ class Session:
         overwrite, seed = max(map(state.replaces, files)), secrets.randbits(63)
         write_parts(rows, schema, files, share, seed, overwrite=overwrite)
         state.written.update(files)
-        paths = (table, state.schema_path, *files)
-        state.note(steps.keep_apart(paths, state.reading, share, seed, overwrite=overwrite))
 
     def fit(self) -> Job:
         """Fit in the background, or resume the fit that was cancelled."""
@@ -268,7 +249,7 @@ class Session:
         state = self.state
         state.need_confirmed()
         schema, settings = state.need_plan()
-        (table, reading), step = state.training, self.fit_step()
+        table, reading = state.training
         out, checkpoint = state.file(".model"), state.file(".checkpoint")
         overwrite = is_model_of(checkpoint, out) or state.replaces(out)
         fitted: list[Any] = []
@@ -291,7 +272,6 @@ class Session:
                 self._keep_apart(job, schema, settings.holdout)
             rows = read_table(table, schema, **reading)
             job.step("beginning", 0, 0)
-            state.note(step)
             model.fit(rows, progress=job.step, checkpoint=checkpoint, ledger=settings.ledger)
             model.save(out, overwrite=overwrite)
             state.written.add(out)
@@ -317,7 +297,6 @@ class Session:
         self.state.make_folder()
         path = self.state.key = self.state.folder / "signing.key"
         make_keys(path)
-        self.state.note(steps.make_key(path))
         return path
 
     def draw(self, n: int | None, key: str | Path | None) -> Job:
@@ -325,7 +304,7 @@ class Session:
         state = self.state
         model = state.need_model()
         path = None if key is None or not str(key).strip() else Path(str(key).strip())
-        out, file = state.file("-synthetic.csv"), state.file(".model")
+        out = state.file("-synthetic.csv")
         overwrite = state.replaces(out)
 
         def work(job: Job) -> list[str]:
@@ -338,7 +317,6 @@ class Session:
                 certify(out, key=signer)
             state.take_synthetic(out)
             state.key = path
-            state.note(steps.draw(file, out, n, path, overwrite=overwrite))
             signed = "" if path is None else ", signed"
             return [f"Table: {out}", f"Certificate: {certificate}{signed}"]
 
@@ -375,8 +353,6 @@ class Session:
             state.written.add(out / REPORT)
             state.summary = report.summary()
             state.picture = report.picture()
-            files = (table, synthetic, state.schema_path, out)
-            state.note(steps.evaluate(*files, reading, other, target, public, overwrite=overwrite))
             return [f"Report: {out / REPORT}"]
 
         return self._start("Evaluation", work)
@@ -406,8 +382,6 @@ class Session:
             _write_report(report, out, overwrite)
             state.written.add(out / REPORT)
             state.published = out
-            files = (table, synthetic, state.schema_path, out)
-            state.note(steps.publish(*files, reading, epsilon, ledger, overwrite=overwrite))
             return [f"Report with noisy figures: {out / REPORT}"]
 
         return self._start("Private evaluation", work)
@@ -453,7 +427,6 @@ class Session:
             release(synthetic, out, answers=file, key=public, sign=signer)
             verified = verify_dossier(out, public)
             state.released = out
-            state.note(steps.release(synthetic, out, file, text, key, public))
             return [f"Release: {out}", f"Verified: {verified.state.value}"]
 
         return self._start("Release", work)

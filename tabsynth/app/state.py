@@ -1,16 +1,16 @@
 """The choices and results of one preparation. Nothing is computed here, and no row is read."""
 
+import csv
+import io
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabsynth._files import check_output, writing
 from tabsynth._validate import quote
-from tabsynth.app import steps
 from tabsynth.app.settings import Settings
-from tabsynth.app.steps import Step
 from tabsynth.drafting.drafts import review
 from tabsynth.errors import InputError
 from tabsynth.schema.column import COPIED, Column, provenance_in_words
@@ -68,7 +68,7 @@ class ColumnView:
         shown_apart |= {"categories", COPIED}
         texts = {**facts, "nulls": "yes" if column.nulls else "no"}
         if "categories" in facts:
-            texts["categories"] = steps.values_text(facts["categories"])
+            texts["categories"] = values_text(facts["categories"])
         unchanged = column.provenance == "declared" and column.facts_from_rows
         return cls(
             name=column.name,
@@ -124,7 +124,6 @@ class Preparation:
         self.picture: Picture | None = None
         self.published: Path | None = None
         self.released: Path | None = None
-        self.history: list[Step] = []
         self.written: set[Path] = set()
 
     # Files
@@ -188,20 +187,6 @@ class Preparation:
         else:
             with writing(self.folder):
                 self.folder.mkdir(mode=0o700)
-        step = steps.make_folder(self.folder)
-        if step not in self.history:
-            self.history.append(step)
-
-    # What was done
-
-    def note(self, step: Step) -> None:
-        """Take note of a step that was done, once if it was done again at once."""
-        if step not in self.history[-1:]:
-            self.history.append(step)
-
-    def script(self) -> str:
-        """Return the commands of all steps so far."""
-        return "\n\n".join(f"# {step.title}\n{step.command}" for step in self.history)
 
     # What was chosen and made, each of which makes later results void
 
@@ -298,3 +283,10 @@ class Preparation:
         """Return what a person must check in the schema."""
         schema = self.need_schema()
         return review(schema) if schema.drafted else []
+
+
+def values_text(values: Sequence[Any]) -> str:
+    """Return values in one line as ``--values`` takes them: those with a comma are in double quotes."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(values)
+    return line.getvalue()
