@@ -242,9 +242,10 @@ def test_a_thousand_persons(tmp_path):
     standard = pd.read_csv(tmp_path / "omop" / "CONCEPT.csv", sep="\t")
     check(made, {*standard["concept_id"][standard["standard_concept"] == "S"]})
     assert 900 < len(made["person"]) < 1_100 and all(len(table) for table in made.values())
-    (tmp_path / "release.yaml").write_text(ANSWERS)
+    (tmp_path / "release.yaml").write_text(f"{ANSWERS}contact: desk@example.org\n")
     run("release", "made", "-o", "dossier", cwd=tmp_path)
-    assert (tmp_path / "dossier" / "healthdcat-ap.jsonld").exists()
+    record = json.loads((tmp_path / "dossier" / "healthdcat-ap.jsonld").read_text())
+    assert record["dct:publisher"]["cv:contactPoint"]["cv:email"] == "desk@example.org"
     run("verify", "dossier", cwd=tmp_path, code=4)
 
 
@@ -335,6 +336,8 @@ def test_fit_sample_and_release(place, tmp_path):
     assert record["dct:conformsTo"]["@id"].endswith("/standard/OMOP-CDM")
     assert record["healthdcatap:numberOfUniqueIndividuals"]["@value"] == "80"
     assert record["healthdcatap:hdab"]["cv:contactPoint"]["cv:email"] == "access@example.org"
+    # The profile takes no publisher without a contact.
+    assert record["dct:creator"]["foaf:name"] == "A hospital" and "dct:publisher" not in record
     group = record["healthdcatap:hasVariables"]["csvw:table"]
     listed = {t["dct:title"]: [c["csvw:name"] for c in t["csvw:column"]] for t in group}
     assert listed == {name: [*table.columns] for name, table in made.items()}

@@ -192,8 +192,8 @@ class FitColumns:
         panel=COLUMNS,
     )
     omop: bool = option(
-        "TABLE is a database in the OMOP Common Data Model 5.4: a folder with a file for each table, or a DuckDB file. No"
-        " schema is needed. A part of the budget selects concepts.",
+        "TABLE is a database in the OMOP Common Data Model 5.4: a folder with a file, or a folder of Parquet files, for each"
+        " table; or a DuckDB file. No schema is needed. A part of the budget selects concepts.",
         "--omop",
         panel=COLUMNS,
         default=False,

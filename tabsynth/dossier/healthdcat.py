@@ -25,9 +25,11 @@ LISTED = 60  # labels of a variable that its description lists
 def healthdcat(material: Material) -> JsonObject:
     """Return the record, JSON-ready."""
     answers = material.answers
-    publisher: JsonObject = {"@type": "foaf:Agent", "foaf:name": ", ".join(answers.curators)}
-    if answers.contact:
-        publisher["cv:contactPoint"] = _contact(answers.contact)
+    curators: JsonObject = {"@type": "foaf:Agent", "foaf:name": ", ".join(answers.curators)}
+    if answers.contact:  # which the profile asks of a publisher
+        agent = {"dct:publisher": curators | {"cv:contactPoint": _contact(answers.contact)}}
+    else:
+        agent = {"dct:creator": curators}
     records = sum(table.rows for table in material.tables)
     person = next(table for table in material.tables if table.stem == "person")
     out: JsonObject = {
@@ -42,7 +44,7 @@ def healthdcat(material: Material) -> JsonObject:
         "dcat:theme": {"@id": f"{EU}/data-theme/HEAL"},
         "dct:type": {"@id": f"{EU}/dataset-type/SYNTHETIC_DATA"},
         "dct:issued": {"@type": "xsd:date", "@value": answers.published},
-        "dct:publisher": publisher,
+        **agent,
         "dct:conformsTo": {"@id": f"{HEALTH}/standard/OMOP-CDM"},
         "dct:provenance": {
             "@type": "dct:ProvenanceStatement",

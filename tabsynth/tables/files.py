@@ -279,7 +279,7 @@ def read_linked(
     aside: Collection[str] = (),
     **reading: str | None,
 ) -> dict[str, pd.DataFrame]:
-    """Read linked tables: of a folder with a file for each table, which has its name and any suffix of a table.
+    """Read linked tables: of a folder with a file, of any suffix, or a folder of Parquet files for each table, by its name.
 
     ``reading`` as of :func:`read_table`. ``aside``: further columns of the root that are read, such as survey weights.
 
