@@ -31,9 +31,11 @@ from engine_tables import (
     some_rows,
 )
 from hypothesis import given, settings
+from omop_database import database, vocabulary
 from record_replay import replay
 
 from tabsynth import InputError, MargNet, Schema
+from tabsynth.omop.database import read_omop
 from tabsynth.privacy import ProjectLedger
 from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet.config import MargNetConfig
@@ -252,3 +254,27 @@ def test_a_type_that_does_not_fit_is_one_line(session: Any, sql: str, message: s
     with pytest.raises(InputError, match=message) as error:
         MargNet(schema, epsilon=1.0, config=FEW).fit(session.sql(f"SELECT {sql} AS v"))
     assert "\n" not in str(error.value) and "v" in str(error.value)
+
+
+def test_an_omop_database(session: Any, tmp_path: Path) -> None:
+    """Tables of Spark by name, and the folder that Spark writes, are the database that pandas has; identifiers are not collected."""
+    from pyspark.sql import functions
+
+    tables = database(25, seed=4) | vocabulary()
+    tables["death"]["death_date"] = pd.to_datetime(tables["death"]["death_date"]).dt.date
+    frames = {}
+    for name, table in tables.items():
+        parts = pa.Table.from_pandas(table, preserve_index=False)
+        frames[name] = in_spark(session, parts, tmp_path / f"in {name}")
+        frames[name].write.parquet(str(tmp_path / "cdm" / name))
+    refused = functions.expr("raise_error('an identifier was collected')").cast("string")
+    frames["person"] = frames["person"].withColumn("person_source_value", refused)
+    expected = read_omop(tables)
+    for source in (frames, tmp_path / "cdm"):
+        read = read_omop(source)
+        assert read.vocabulary is not None
+        for name, table in expected.tables.items():
+            pd.testing.assert_frame_equal(read.tables[name], table)
+    broken = frames | {"death": frames["death"].withColumn("death_date", refused)}
+    with pytest.raises(InputError, match=r"Cannot read table death: .*an identifier was collected"):
+        read_omop(broken)
