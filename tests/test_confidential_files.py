@@ -39,7 +39,6 @@ CONFIDENTIAL = {
     ("tables/files.py", "write_table"),
 }
 OWNER_ALWAYS = {  # a descriptor that is opened with mode 0600, with tests beside those of the module
-    ("app/server.py", "upload"),
     ("app/server.py", "open_browser"),
     ("encoding/rows.py", "store_records"),
     ("privacy/certificate/signing.py", "make_keys"),

@@ -13,7 +13,6 @@ from tabsynth.app.session import Session
 from tabsynth.errors import InputError, TabsynthError
 
 OPENING = "open-tabsynth.html"
-LARGEST = 4 * 2**30  # bytes of an uploaded table
 FIT_PATIENCE = 20.0  # seconds for a fit to reach its next step after Ctrl-C
 # Reports and statements are pages of their own: without scripts, and with pictures that are part of them.
 ALONE = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox allow-same-origin; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -212,36 +211,9 @@ def run(
 
 
 def _routes(session: Session) -> None:
-    """Return what the page needs besides itself: uploads, and the report."""
-    from fastapi import Request
+    """Serve what the page opens besides itself: the report, and the statement of a release."""
     from fastapi.responses import PlainTextResponse, Response
     from nicegui import app
-
-    from tabsynth.app.stages import UPLOAD
-
-    @app.post(UPLOAD)
-    async def upload(request: Request, name: str) -> Response:
-
-        try:
-            path = session.receive(name)
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except (TabsynthError, OSError) as error:
-            return PlainTextResponse(str(error), 400)
-        size, complete = 0, False
-        try:
-            with os.fdopen(handle, "wb") as file:
-                async for chunk in request.stream():
-                    size += len(chunk)
-                    if size > LARGEST:
-                        raise InputError(f"{name} is larger than {LARGEST:,} bytes; give its path.")
-                    file.write(chunk)
-            complete = True
-        except (InputError, OSError) as error:
-            return PlainTextResponse(str(error), 400)
-        finally:
-            if not complete:  # also where the browser went away
-                path.unlink(missing_ok=True)
-        return PlainTextResponse("Received.")
 
     def alone(path: Path, there: object) -> Response:
         """Return a page that tabsynth has written, as it is."""

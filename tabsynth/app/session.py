@@ -22,7 +22,7 @@ from tabsynth.errors import InputError
 from tabsynth.schema.column import KINDS
 from tabsynth.schema.editing import Edit, edit, parse_bounds, parse_values, with_design
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.files import read_any, read_table, suffix
+from tabsynth.tables.files import read_any, read_table
 from tabsynth.tables.labelled import with_labels
 from tabsynth.tables.parts import are_parts, write_parts
 
@@ -66,24 +66,6 @@ class Session:
             raise InputError(f"There is no option {quote(min(unknown))} of reading a table.")
         texts = {name: (value or "").strip() for name, value in reading.items()}
         self.state.take_table(str(path).strip(), {n: text for n, text in texts.items() if text})
-
-    def receive(self, name: str) -> Path:
-        """Return the path to which an uploaded table of a name is to be written: a new file of the folder, for its owner alone.
-
-        Raises
-        ------
-        InputError
-            For a name that is none of a table, or that is taken.
-        """
-        base = Path(name.replace("\\", "/")).name
-        if not base or base.startswith(".") or any(ord(sign) < 32 for sign in base):
-            raise InputError(f"{quote(name)} is no name of a table.")
-        suffix(base)
-        self.state.make_folder()
-        path = self.state.folder / base
-        if path.exists() or path.is_symlink():
-            raise InputError(f"{path} is there already; rename the file, or give its path.")
-        return path
 
     def confirm(self) -> None:
         """Take note that only people who may see the private rows can see this screen, as a person says."""

@@ -37,15 +37,6 @@ OPTIONS = {
     "decimal": "Decimal mark (. or ,)",
     "sheet": "Sheet of a workbook",
 }
-UPLOAD = "/upload"
-# The browser sends the file as it is; nothing of it passes through temporary files elsewhere.
-SEND = """async (event) => {
-  const file = event.target.files[0];
-  if (!file) return;
-  emit({state: 'sending', name: file.name});
-  const answer = await fetch('%s?name=' + encodeURIComponent(file.name), {method: 'POST', body: file});
-  emit({state: answer.ok ? 'sent' : 'refused', name: file.name, text: await answer.text()});
-}"""
 
 
 def number(what: str, value: object, kind: type[N]) -> N:
@@ -86,26 +77,10 @@ def choose_table(page: Page) -> None:
                 for name, label in OPTIONS.items()
             }
 
-    def use(name: str) -> None:
-        page.do(lambda: session.choose(name, **{n: fields[n].value for n in READING}), stage=1)
+    def use() -> None:
+        session.choose(path.value, **{n: fields[n].value for n in READING})
 
-    action("Use this table", lambda: use(path.value), main=True)
-    text("Or upload a file", "h3")
-    text(f"It is copied to {session.state.folder}, readable by you alone.", "p", "soft")
-    with part("div", "upload"):
-        text("File to upload", "label").props["for"] = "table-file"
-        chosen = part("input", type="file", id="table-file", aria_label="File to upload")
-
-    def sent(event: Any) -> None:
-        state = event.args
-        if state["state"] == "sending":
-            ui.notify(f"Copying {state['name']} …")
-        elif state["state"] == "sent":
-            use(str(session.state.folder / Path(state["name"]).name))
-        else:
-            page.refuse([state["text"]])
-
-    chosen.on("change", sent, js_handler=SEND % UPLOAD)
+    action("Use this table", lambda: page.do(use, stage=1), main=True)
     if session.state.table is not None:
         box([f"Chosen: {session.state.table}"], "good")
 
