@@ -6,8 +6,8 @@
 
 Every step of a comparison takes its turn in one loop, so that whatever else the machine does falls on
 all of them; the figures are medians, and the ratios have the quartiles of ratios within a turn. Both
-sides draw a batch, compute, and step the optimiser; the private side adds its noise. Each part is measured in a process of
-its own, because torch keeps the threads that it once had.
+sides draw a batch, compute, and step the optimiser; the private side adds its noise. Each part is measured on one thread,
+in a process of its own.
 """
 
 import platform
@@ -24,10 +24,8 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 import style  # noqa: E402
 from engines import check_peers, engines  # noqa: E402
-from evaluation import grid, stages  # noqa: E402
 from harness import Row, Rows, Study, fill, load_rows, releases, table  # noqa: E402
-from settings import Setting, census_layout, settings, steps_of  # noqa: E402
-from teachers import rounds  # noqa: E402
+from settings import Setting, settings, steps_of  # noqa: E402
 from timing import ratio, turns  # noqa: E402
 
 from tabsynth.training.private_step import DPSGD, minus_scores  # noqa: E402
@@ -35,39 +33,36 @@ from tabsynth.training.private_step import DPSGD, minus_scores  # noqa: E402
 TURNS = 100
 
 
-def steps(threads: int) -> list[Row]:
+def steps() -> list[Row]:
     """Return each private step compared with its ordinary one."""
-    torch.set_num_threads(threads)
     out = []
     for name, setting in settings().items():
         each, pairs = steps_of(setting)
         count = max(8, round(TURNS * min(1.0, 1000 / setting.batch)))
         times = turns(each, count)
         for over, under in pairs:
-            row = {"threads": threads, "critic": name, "step": over, "turns": count}
+            row = {"critic": name, "step": over, "turns": count}
             row["ordinary_ms"] = round(1e3 * statistics.median(times[under]), 2)
             out.append(row | ratio(times, over, under))
     return out
 
 
-def peers(threads: int) -> list[Row]:
+def peers() -> list[Row]:
     """Return the private step of other engines compared with that of tabsynth."""
     warnings.filterwarnings("ignore", message="Full backward hook is firing")
-    torch.set_num_threads(threads)
     check_peers()
     out = []
     for batch, count in ((512, TURNS // 5), (4096, TURNS // 15)):
         each = engines(Setting(64, batch))
         times = turns(each, count)
         for name in list(each)[1:]:
-            row = {"threads": threads, "batch": batch, "engine": name, "turns": count}
+            row = {"batch": batch, "engine": name, "turns": count}
             out.append(row | ratio(times, name, "ours"))
     return out
 
 
 def growth() -> list[Row]:
     """Return the time of a DP-SGD step as batch, width and table grow, over the first of each."""
-    torch.set_num_threads(1)
     families = {
         "batch": {b: Setting(64, b) for b in (512, 1024, 2048, 4096)},
         "width of the table": {w: Setting(w, 512) for w in (64, 128, 256, 512)},
@@ -82,19 +77,6 @@ def growth() -> list[Row]:
     return out
 
 
-def teachers() -> list[Row]:
-    """Return a step of all teachers as K modules in a loop, over the one batched step; one thread."""
-    torch.set_num_threads(1)
-    out = []
-    for name, result in rounds(census_layout().width).items():
-        count = min(TURNS // 3, max(5, TURNS // 3 * 200 // result.count))
-        times = turns({"batched": result.batched_step(), "loop": result.loop_step()}, count)
-        row = {"teachers": name, "turns": count}
-        row |= {f"{n}_ms": round(1e3 * statistics.median(t), 1) for n, t in times.items()}
-        out.append(row | ratio(times, "loop", "batched"))
-    return out
-
-
 def machine() -> str:
     """Return the machine and the version of torch."""
     cores = "two shared cores" if torch.get_num_interop_threads() <= 2 else "several cores"
@@ -102,53 +84,27 @@ def machine() -> str:
 
 
 def measure(part: Callable[[], list[Row]]) -> Row:
-    """Return the rows of one part of the study."""
+    """Return the rows of one part of the study, on one thread."""
+    torch.set_num_threads(1)
     return {"machine": machine(), "rows": part()}
 
 
-# Of each table of the page: the part that it shows, and its columns.
-TABLES: dict[str, tuple[str, dict[str, str]]] = {
-    "TEACHERS": (
-        "teachers",
-        {
-            "teachers": "teachers",
-            "loop_ms": "loop, ms",
-            "batched_ms": "batched, ms",
-            "ratio": "ratio",
-        },
-    ),
-    "STAGES": ("stages", {"stage": "stage", "seconds": "seconds"}),
-    "LONG": (
-        "grid",
-        {
-            "rows": "rows",
-            "columns": "columns",
-            "people": "people and controls",
-            "seconds": "seconds",
-            "ratio": "plain search over tabsynth's",
-        },
-    ),
-}
-PRESENT = ("steps-1", "stages")  # measured later than the others
 # Of each table of ratios: the part that it shows, and what names its lines and its columns.
 RATIOS = {
-    "STEPS": ("steps-1", "critic", "step"),
-    "PEERS": ("peers-1", "engine", "batch"),
+    "STEPS": ("steps", "critic", "step"),
+    "PEERS": ("peers", "engine", "batch"),
 }
 
 
 def page(rows: Rows) -> str:
     """Return the page."""
     parts = {
-        "MACHINE": rows.get("steps-1", {}).get("machine", "–"),
-        "RELEASE": _releases(row for key, row in rows.items() if key in PRESENT),
-        "EARLIER": _releases(row for key, row in rows.items() if key not in PRESENT),
-        "ANSWER": _range(rows, "steps-1"),
+        "MACHINE": rows.get("steps", {}).get("machine", "–"),
+        "RELEASE": _releases(row for key, row in rows.items() if key == "steps"),
+        "EARLIER": _releases(row for key, row in rows.items() if key != "steps"),
+        "ANSWER": _range(rows, "steps"),
         "GROWTH": _growth(rows.get("growth", {}).get("rows", [])),
     }
-    for name, (key, columns) in TABLES.items():
-        shown = rows.get(key, {}).get("rows", [])
-        parts[name] = table(list(columns.values()), [_cells(row, columns) for row in shown])
     for name, (key, line, column) in RATIOS.items():
         parts[name] = _ratios(rows.get(key, {}).get("rows", []), line, column)
     parts |= _on_gpu(load_rows(HERE / "gpu.json"))
@@ -182,10 +138,10 @@ def _releases(rows: Iterable[Row]) -> str:
 
 def draw(rows: Rows, folder: Path) -> None:
     """Draw the ratios of private steps over ordinary ones, with quartiles, by critic."""
-    shown = rows.get("steps-1", {}).get("rows", [])
+    shown = rows.get("steps", {}).get("rows", [])
     critics = list(dict.fromkeys(row["critic"] for row in shown))
     kinds = list(dict.fromkeys(row["step"] for row in shown))
-    title = f"A DP-SGD step takes {_range(rows, 'steps-1')} times an ordinary step"
+    title = f"A DP-SGD step takes {_range(rows, 'steps')} times an ordinary step"
     with style.plot(folder / "steps.png", height=3.4, title=title) as (figure, axes):
         for row in shown:
             i = kinds.index(row["step"])
@@ -237,17 +193,9 @@ def _growth(rows: list[Row]) -> str:
 STUDY = Study(
     script=Path(__file__).resolve(),
     settings={
-        **{f"steps-{n}": partial(measure, partial(steps, n)) for n in (1, 2)},
-        **{f"peers-{n}": partial(measure, partial(peers, n)) for n in (1, 2)},
-        **{
-            name: partial(measure, part)
-            for name, part in (
-                ("growth", growth),
-                ("teachers", teachers),
-                ("stages", stages),
-                ("grid", grid),
-            )
-        },
+        "steps": partial(measure, steps),
+        "peers": partial(measure, peers),
+        "growth": partial(measure, growth),
     },
     measure=lambda part: part(),
     page=page,
