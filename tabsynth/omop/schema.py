@@ -52,31 +52,8 @@ LEAST_AGAIN = 0.01  # of the weights of concepts among repeated ones
 AGAIN = "again"  # the concepts that a person has in several rows
 # Numbers with two digits that divide a decade in 24 nearly equal parts (IEC 60063): cells of measured values.
 E24 = (
-    1.0,
-    1.1,
-    1.2,
-    1.3,
-    1.5,
-    1.6,
-    1.8,
-    2.0,
-    2.2,
-    2.4,
-    2.7,
-    3.0,
-    3.3,
-    3.6,
-    3.9,
-    4.3,
-    4.7,
-    5.1,
-    5.6,
-    6.2,
-    6.8,
-    7.5,
-    8.2,
-    9.1,
-)
+    1.0, 1.1, 1.2, 1.3, 1.5, 1.6, 1.8, 2.0, 2.2, 2.4, 2.7, 3.0, 3.3, 3.6, 3.9, 4.3, 4.7, 5.1, 5.6, 6.2, 6.8, 7.5, 8.2, 9.1,
+)  # fmt: skip
 DECADES = range(-1, 5)
 Selected = dict[str, dict[int, float]]
 

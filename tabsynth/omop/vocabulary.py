@@ -14,17 +14,11 @@ from tabsynth.tables.frames import table_from_arrow
 CONCEPT, ANCESTOR = "concept", "concept_ancestor"
 NEEDED = {
     CONCEPT: (
-        "concept_id",
-        "concept_name",
-        "domain_id",
-        "vocabulary_id",
-        "concept_class_id",
-        "standard_concept",
-        "concept_code",
+        "concept_id", "concept_name", "domain_id", "vocabulary_id", "concept_class_id", "standard_concept", "concept_code",
         "invalid_reason",
     ),
     ANCESTOR: ("ancestor_concept_id", "descendant_concept_id", "min_levels_of_separation"),
-}
+}  # fmt: skip
 PREFIX = 3  # characters of a code, where these begin with a letter, as those of ICD-10 and ATC do
 
 
@@ -52,7 +46,10 @@ class Vocabulary:
             concepts["invalid_reason"].isna() | (concepts["invalid_reason"] == "")
         )
         self._concepts = concepts[valid].astype({"concept_id": "int64"})
-        self._ancestors = None if ancestors is None else _lower(ancestors, ANCESTOR, where)
+        links = None if ancestors is None else _lower(ancestors, ANCESTOR, where)
+        if links is not None:
+            links = links.apply(pd.to_numeric, errors="coerce").dropna().astype("int64")
+        self._ancestors = links
         self._standard = self._concepts[self._concepts["standard_concept"] == "S"]
         if not len(self._standard):
             raise InputError(
@@ -90,13 +87,7 @@ class Vocabulary:
     @cached_property
     def names(self) -> Mapping[int, str]:
         """The names of concepts."""
-        return dict(
-            zip(
-                self._concepts["concept_id"].tolist(),
-                self._concepts["concept_name"].astype(str).tolist(),
-                strict=True,
-            )
-        )
+        return self._concepts.set_index("concept_id")["concept_name"].astype(str).to_dict()
 
     def parents(self, codes: tuple[int, ...]) -> dict[str, str | None]:
         """Return a tree over codes: an ancestor of each by CONCEPT_ANCESTOR, else its vocabulary, class and prefix."""
@@ -113,7 +104,7 @@ class Vocabulary:
         """Return the ancestor of each code whose group is nearest to a 25th of all codes; of several the smallest id."""
         if self._ancestors is None:
             return {}
-        links = self._ancestors.apply(pd.to_numeric, errors="coerce").dropna()
+        links = self._ancestors
         links = links[
             (links["min_levels_of_separation"] > 0) & links["descendant_concept_id"].isin(codes)
         ]
@@ -121,17 +112,11 @@ class Vocabulary:
         links = links.assign(apart=(below - len(codes) / 25).abs())
         links = links.sort_values(["apart", "ancestor_concept_id"])
         best = links.drop_duplicates("descendant_concept_id")
-        return dict(
-            zip(
-                best["descendant_concept_id"].astype(int).tolist(),
-                best["ancestor_concept_id"].astype(int).tolist(),
-                strict=True,
-            )
-        )
+        return best.set_index("descendant_concept_id")["ancestor_concept_id"].to_dict()
 
 
 def read_concepts(path: Path, name: str) -> pd.DataFrame:
-    """Return the needed columns of a file of the vocabulary; in text with tabs, as Athena writes it, quotes are characters.
+    """Return the needed columns of a file of the vocabulary; with tabs and a header without quotes, as of Athena, quotes are characters.
 
     Raises
     ------
@@ -145,11 +130,11 @@ def read_concepts(path: Path, name: str) -> pd.DataFrame:
     try:
         with path.open("rb") as file:
             header = file.readline(2**16).decode("utf-8-sig", "replace").rstrip().split("\t")
-        if len(header) == 1:
+        if len(header) == 1 or any('"' in column for column in header):
             return read_any(path)
         options = csv.ConvertOptions(
             include_columns=[column for column in header if column.lower() in NEEDED[name]],
-            column_types=dict.fromkeys(header, pa.string()),
+            column_types=dict.fromkeys(header, pa.string() if name == CONCEPT else pa.int64()),
             null_values=[""],
             strings_can_be_null=True,
         )

@@ -1,5 +1,7 @@
 """Vocabularies as Athena writes them, and columns with more concepts than a schema lists."""
 
+import csv
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -37,6 +39,9 @@ def test_quotes_in_names_are_characters(tmp_path):
 def test_a_file_with_commas_has_quotes(tmp_path):
     rows = [[1, 'a, "b"', "Drug", "Local", "Class", "S", "01", "", "", ""]]
     pd.DataFrame(rows, columns=HEADER).to_csv(tmp_path / "CONCEPT.csv", index=False)
+    assert Vocabulary.read(tmp_path).names[1] == 'a, "b"'
+    options = {"sep": "\t", "quoting": csv.QUOTE_ALL, "index": False}
+    pd.DataFrame(rows, columns=HEADER).to_csv(tmp_path / "CONCEPT.csv", **options)
     assert Vocabulary.read(tmp_path).names[1] == 'a, "b"'
 
 
