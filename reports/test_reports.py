@@ -4,7 +4,9 @@ import json
 import re
 import runpy
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import forked
 import numpy as np
@@ -18,6 +20,7 @@ SCRIPTS = sorted(
     for path in REPORTS.glob("*/*.py")
     if not path.name.startswith("test_") and any(word in path.read_text() for word in OPTIONS)
 )
+STUDIES = [path for path in SCRIPTS if "STUDY.main()" in path.read_text()]
 FIGURE = re.compile(r"\d+\.\d+ ± \d+\.\d+|(?<![\d.])\d\.\d{3}(?![\d.])")
 LINK = re.compile(r"\]\(([^)#]*/reports/[^)#]*\.md)")
 
@@ -38,6 +41,13 @@ def test_a_report_states_its_options(path: Path) -> None:
     process.start()
     process.join(120)
     assert process.exitcode == 0
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_page_is_of_its_rows(script: Callable[..., ModuleType], path: Path) -> None:
+    study = script(path.parent.name, path.name).STUDY
+    rows = study.rows()
+    assert rows and study.page(rows) == path.with_name(study.document).read_text("utf-8")
 
 
 def quoted_figures() -> list[tuple[Path, Path, str]]:
