@@ -95,7 +95,7 @@ class Study:
     Attributes
     ----------
     script : Path
-        The program. Rows and page are beside it.
+        The program. Beside run.py are results.json and README.md; beside NAME.py are NAME.json and NAME.md.
     settings : mapping of str to object
         The settings by key, in the order in which they are measured.
     measure : callable
@@ -104,8 +104,6 @@ class Study:
         From all rows to the text of the page.
     draw : callable, optional
         Draws the plots of all rows into a folder.
-    results, document : str
-        Names of the files of rows and page.
     apart : bool
         Whether each setting is measured in a process of its own.
     """
@@ -115,13 +113,23 @@ class Study:
     measure: Callable[[Any], Row | None]
     page: Callable[[Rows], str]
     draw: Callable[[Rows, Path], None] | None = None
-    results: str = "results.json"
-    document: str = "README.md"
     apart: bool = False
+
+    @property
+    def results(self) -> Path:
+        """The file of the rows."""
+        name = "results.json" if self.script.stem == "run" else f"{self.script.stem}.json"
+        return self.script.with_name(name)
+
+    @property
+    def document(self) -> Path:
+        """The page."""
+        name = "README.md" if self.script.stem == "run" else f"{self.script.stem}.md"
+        return self.script.with_name(name)
 
     def rows(self) -> Rows:
         """Return the stored rows."""
-        return load_rows(self.script.with_name(self.results))
+        return load_rows(self.results)
 
     def measure_missing(self, only: str = "", *, again: bool = False) -> None:
         """Measure the settings whose key begins with ``only``, and store each row with the release."""
@@ -131,7 +139,7 @@ class Study:
             row = self._measure_apart(key) if self.apart else self.measure(setting)
             if row is not None:
                 row = {**row, "release": tabsynth.__version__}
-                add_rows(self.script.with_name(self.results), {key: row})
+                add_rows(self.results, {key: row})
                 print(f"{key} is measured.", flush=True)
 
     def _measure_apart(self, key: str) -> Row | None:
@@ -145,15 +153,14 @@ class Study:
     def write(self) -> None:
         """Write the page and draw the plots."""
         rows = self.rows()
-        write_text(self.script.with_name(self.document), self.page(rows), overwrite=True)
+        write_text(self.document, self.page(rows), overwrite=True)
         if self.draw is not None:
             self.draw(rows, self.script.parent)
 
     def main(self) -> None:
         """Run the study by the options of the command line."""
-        parser = argparse.ArgumentParser(
-            description=f"Measure what {self.results} lacks, and write {self.document}."
-        )
+        about = f"Measure what {self.results.name} lacks, and write {self.document.name}."
+        parser = argparse.ArgumentParser(description=about)
         parser.add_argument("--only", default="", help="only keys that begin with this")
         parser.add_argument("--again", action="store_true", help="keys that have a row, too")
         parser.add_argument("--write", action="store_true", help="measure nothing")

@@ -47,7 +47,7 @@ def test_a_report_states_its_options(path: Path) -> None:
 def test_a_page_is_of_its_rows(script: Callable[..., ModuleType], path: Path) -> None:
     study = script(path.parent.name, path.name).STUDY
     rows = study.rows()
-    assert rows and study.page(rows) == path.with_name(study.document).read_text("utf-8")
+    assert rows and study.page(rows) == study.document.read_text("utf-8")
 
 
 def quoted_figures() -> list[tuple[Path, Path, str]]:

@@ -345,8 +345,6 @@ STUDY = Study(
     settings={ground.key: ground for ground in GROUNDS},
     measure=measure,
     page=page,
-    results="grounds.json",
-    document="grounds.md",
     apart=True,
 )
 

@@ -144,15 +144,7 @@ def cells(runs: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-STUDY = Study(
-    script=Path(__file__),
-    settings=SETTINGS,
-    measure=measure,
-    page=page,
-    results="leaderboard.json",
-    document="leaderboard.md",
-    apart=True,
-)
+STUDY = Study(script=Path(__file__), settings=SETTINGS, measure=measure, page=page, apart=True)
 
 if __name__ == "__main__":
     STUDY.main()

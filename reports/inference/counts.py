@@ -161,14 +161,7 @@ def page(rows: Rows) -> str:
     return fill(Path(__file__).with_name("counts.template.md"), parts)
 
 
-STUDY = Study(
-    script=Path(__file__).resolve(),
-    settings=SETTINGS,
-    measure=measure,
-    page=page,
-    results="counts.json",
-    document="counts.md",
-)
+STUDY = Study(script=Path(__file__).resolve(), settings=SETTINGS, measure=measure, page=page)
 
 if __name__ == "__main__":
     STUDY.main()

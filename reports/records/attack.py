@@ -203,15 +203,7 @@ def draw(rows: Rows, folder: Path) -> None:
         axes[0, 0].set_yticks([-i for i in range(len(METHODS))], labels)
 
 
-STUDY = Study(
-    script=Path(__file__),
-    settings=SETTINGS,
-    measure=measure,
-    page=page,
-    draw=draw,
-    results="attack.json",
-    document="attack.md",
-)
+STUDY = Study(script=Path(__file__), settings=SETTINGS, measure=measure, page=page, draw=draw)
 
 if __name__ == "__main__":
     STUDY.main()

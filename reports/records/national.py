@@ -161,8 +161,6 @@ STUDY = Study(
     settings={f"run-{number}": number for number in range(3)},
     measure=measure,
     page=page,
-    results="national.json",
-    document="national.md",
     apart=True,
 )
 

@@ -211,8 +211,6 @@ STUDY = Study(
     settings={f"{PERSONS} persons, seed {seed}": seed for seed in (1, 2, 3)},
     measure=measure,
     page=page,
-    results="omop.json",
-    document="omop.md",
 )
 
 if __name__ == "__main__":

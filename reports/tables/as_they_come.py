@@ -233,14 +233,7 @@ def _cells(drafted: Sequence[Row], declared: Sequence[Row]) -> list[str]:
     ]
 
 
-STUDY = Study(
-    script=Path(__file__).resolve(),
-    settings=SETTINGS,
-    measure=measure,
-    page=page,
-    results="as_they_come.json",
-    document="as_they_come.md",
-)
+STUDY = Study(script=Path(__file__).resolve(), settings=SETTINGS, measure=measure, page=page)
 
 if __name__ == "__main__":
     STUDY.main()

@@ -77,14 +77,7 @@ def page(rows: Rows) -> str:
     return fill(Path(__file__).with_name("estimates.template.md"), parts)
 
 
-STUDY = Study(
-    script=Path(__file__).resolve(),
-    settings=SETTINGS,
-    measure=measure,
-    page=page,
-    results="estimates.json",
-    document="estimates.md",
-)
+STUDY = Study(script=Path(__file__).resolve(), settings=SETTINGS, measure=measure, page=page)
 
 if __name__ == "__main__":
     STUDY.main()
