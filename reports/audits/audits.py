@@ -4,7 +4,6 @@ Audits that are missing or stale (:mod:`evidence`) are measured; those of the cu
 given, and so are the black-box audits of release 0.2, whose sources have their program. Names after the options select audits.
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Callable
@@ -33,7 +32,6 @@ from tabsynth.auditing.request import AuditRequest
 from tabsynth.synthesizers.estimator import LINKED, METHODS
 from tabsynth.training.loop import Progress
 
-HERE = Path(__file__).parent
 DELTA = 1e-5
 UNIT_ROWS = 3  # of a unit, whose canary has two more
 OF_UNITS = f"unit of {UNIT_ROWS} rows"
@@ -104,10 +102,7 @@ def _about(what: str, audit: Callable[[], list[AuditResult]]) -> list[AuditResul
 
 def main() -> None:
     """Measure what is missing or stale."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, help="begin no audit after so many minutes")
-    parser.add_argument("--out", type=Path, default=HERE / "audits.json")
-    parser.add_argument("--again", action="store_true", help="measure current audits too")
+    parser = evidence.parser_of(AUDITS, __doc__)
     parser.add_argument("names", nargs="*", help="parts of names; all if none")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -1,7 +1,6 @@
 """Kill -9 at random points of a fit: the ledger that is left never shows less spent than was used (R7).
 
     python reports/audits/crash_tests.py [--minutes M]  # 320 points, some CPU minutes; writes crash_tests.json
-    python reports/audits/crash_tests.py --points 12    # another number; writes nothing
 
 The points of one method in one way are a row, which is written when all of them are measured. Rows that are missing
 or stale (:mod:`evidence`) are measured, so that an interrupted run can be resumed.
@@ -20,7 +19,6 @@ dp-wgan (counts, autoencoder, critic), dp-gan (counts, critic), pate-gan (counts
 of several rows besides. Ways: a checkpoint; a project's ledger; both.
 """
 
-import argparse
 import json
 import math
 import multiprocessing
@@ -60,7 +58,6 @@ from tabsynth.schema import Column
 from tabsynth.synthesizers.estimator import LINKED, METHODS, Synthesizer
 from tabsynth.training.checkpoint import EARLIER
 
-OUT = Path(__file__).with_suffix(".json")
 POINTS, JOBS = 320, 2
 SECONDS = 10.0  # expected of a row of which no time is known
 BLOCKS = 8  # so that steps of these small fits are reserved several at a time, as those of large ones are
@@ -323,21 +320,17 @@ def point(folder: Path, method: str, way: str, by: str, scale: dict[str, Any]) -
 # All of it.
 
 
-def cells(points: int) -> list[tuple[str, str, str]]:
-    """Return method, way and kind of each point, dealt out evenly."""
+def dealt() -> dict[tuple[str, str], list[str]]:
+    """Return the kinds of the points of every method and way; the points are dealt out evenly."""
     kinds = [(m, w, by) for by in (BY_SPEND, BY_TIME) for m in SUBJECTS for w in WAYS]
-    return [kinds[i % len(kinds)] for i in range(points)]
-
-
-def dealt(points: int) -> dict[tuple[str, str], list[str]]:
-    """Return the kinds of the points of every method and way."""
     results: dict[tuple[str, str], list[str]] = {}
-    for method, way, by in cells(points):
+    for i in range(POINTS):
+        method, way, by = kinds[i % len(kinds)]
         results.setdefault((method, way), []).append(by)
     return results
 
 
-def run(method: str, way: str, kinds: list[str], jobs: int = JOBS) -> dict[str, Any]:
+def run(method: str, way: str, kinds: list[str]) -> dict[str, Any]:
     """Measure the points of one row; AssertionError at the first that is not sound.
 
     Returns
@@ -347,7 +340,7 @@ def run(method: str, way: str, kinds: list[str], jobs: int = JOBS) -> dict[str, 
         has imported and those that an uninterrupted fit imports.
     """
     started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(JOBS) as pool:
         place = Path(folder)
         scale = whole(prepare_folder(place / "whole", method, way), method, way)
 
@@ -393,47 +386,38 @@ def missing(record: dict[str, Any]) -> list[str]:
     rows = CRASH_TESTS.rows(record)
     return [
         f"{method}, {way}"
-        for (method, way), kinds in dealt(POINTS).items()
+        for (method, way), kinds in dealt().items()
         if rows.get(f"{method}, {way}", {}).get("points") != len(kinds)
     ]
 
 
 def main() -> None:
     """Measure what is missing or stale."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, help="begin no row after so many minutes")
-    parser.add_argument("--points", type=int, default=POINTS, help="another number is not written")
-    parser.add_argument("--jobs", type=int, default=JOBS)
+    parser = evidence.parser_of(CRASH_TESTS, __doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="rows whose names begin so")
-    parser.add_argument("--again", action="store_true", help="measure current rows too")
-    parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
     CONTEXT.set_forkserver_preload(["tabsynth.synthesizers", "opacus.accountants", "torch._dynamo"])
     module_hashes = evidence.ModuleHashes(Path(tabsynth.__file__).parent)
-    written = options.points == POINTS
-    record = evidence.read(options.out) if written else {}
+    record = evidence.read(options.out)
     rows, absent = CRASH_TESTS.rows(record), missing(record)
     remaining = {
         (method, way): rows.get(name, {}).get("seconds", SECONDS)
-        for method, way in dealt(options.points)
+        for method, way in dealt()
         if (name := f"{method}, {way}").startswith(options.only)
         if options.again
         or name in absent
         or evidence.state(record, rows[name], module_hashes.before) != CURRENT
     }
     for method, way in evidence.Clock("crash tests", options.minutes).each(remaining):
-        row = run(method, way, dealt(options.points)[method, way], options.jobs)
+        row = run(method, way, dealt()[method, way])
         modules = module_hashes.of(row.pop("imported"))
         evidence.clear_line()
         print(f"{method}, {way}: {json.dumps(row)}", flush=True)
-        if not written:
-            continue
         record = evidence.read(options.out)  # another process may have added to it
         evidence.set_modules(record, row, modules)
         record = together(record, {**CRASH_TESTS.rows(record), f"{method}, {way}": row})
         write_text(options.out, evidence.text_of(CRASH_TESTS, record), overwrite=True)
-    if written:
-        print(evidence.sentence(CRASH_TESTS, record, module_hashes.before))
+    print(evidence.sentence(CRASH_TESTS, record, module_hashes.before))
 
 
 if __name__ == "__main__":

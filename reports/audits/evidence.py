@@ -6,6 +6,7 @@ stores the key, under ``"modules"`` too. A row is stale if one of its modules ha
 the row has no key. The script that measures, its settings, data files and other packages are not part of the hash.
 """
 
+import argparse
 import ast
 import hashlib
 import json
@@ -216,6 +217,15 @@ def stale(kind: Kind, record: dict[str, Any], hashes: Modules) -> dict[str, list
 
 
 # Measurement.
+
+
+def parser_of(kind: Kind, about: str | None) -> argparse.ArgumentParser:
+    """Return the options that the scripts of all records have."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--minutes", type=float, help="begin no measurement after so many minutes")
+    parser.add_argument("--again", action="store_true", help="measure current rows too")
+    parser.add_argument("--out", type=Path, default=HERE / f"{kind.name}.json")
+    return parser
 
 
 class Clock:

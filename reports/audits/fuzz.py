@@ -8,7 +8,6 @@ if they are of as many inputs and the same seed. What is not a clean refusal
 or a success is a finding; its input is saved, and the exit code is 1.
 """
 
-import argparse
 import json
 import platform
 import shutil
@@ -78,15 +77,12 @@ def missing(record: dict[str, Any]) -> list[str]:
 
 def main() -> int:
     """Measure what is missing or stale, write it, and print what was found."""
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--minutes", type=float, help="begin no reader after so many minutes")
+    words = evidence.parser_of(FUZZ, __doc__)
     words.add_argument("--inputs", type=int, default=INPUTS)
     words.add_argument("--seed", type=int, default=SEED)
     words.add_argument("--only", default=",".join(SHARES))
-    words.add_argument("--again", action="store_true", help="measure current readers too")
     words.add_argument("--workers", type=int, default=2)
     words.add_argument("--saved", type=Path, default=Path("fuzz-findings"))
-    words.add_argument("--out", type=Path, default=HERE / "fuzz.json")
     options = words.parse_args()
     module_hashes = evidence.ModuleHashes(Path(tabsynth.__file__).parent)
     record = read_record(options.out, options.inputs, options.seed)
@@ -116,13 +112,11 @@ def main() -> int:
                 continue
             tally, names = result
             row = tally.to_dict()
-            record = read_record(
-                options.out, options.inputs, options.seed
-            )  # another process may have added
+            # Another process may have added to it.
+            record = read_record(options.out, options.inputs, options.seed)
             evidence.set_modules(record, row, module_hashes.of(names))
-            write_text(
-                options.out, evidence.text_of(FUZZ, together(record, name, row)), overwrite=True
-            )
+            text = evidence.text_of(FUZZ, together(record, name, row))
+            write_text(options.out, text, overwrite=True)
             evidence.clear_line()
             print(name, json.dumps(tally.to_dict()), flush=True)
             for finding in tally.findings[:20]:

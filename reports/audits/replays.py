@@ -8,7 +8,6 @@ table is made up, 60 rows of four columns; networks are tiny and epsilon is 60, 
 is quick: a leak that a replay finds is one of control flow, whatever the size and the noise.
 """
 
-import argparse
 import sys
 import tempfile
 import time
@@ -36,7 +35,6 @@ from tabsynth.auditing import linked_datasets
 from tabsynth.auditing.replay_audit import ROWS, SCHEMA, make_table
 from tabsynth.synthesizers.estimator import LINKED, METHODS
 
-HERE = Path(__file__).resolve().parent
 PUBLISHED = "evaluate(epsilon=…)"
 # Systems whose rows are counted where they are, by the name of the form in which a table comes in.
 COUNTED = {
@@ -143,20 +141,17 @@ def missing(
 
 def main() -> None:
     """Measure what is missing or stale."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, help="begin no seed after so many minutes")
+    parser = evidence.parser_of(REPLAYS, __doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS, help="of each method's default")
     parser.add_argument(
         "--variant-seeds", type=int, default=VARIANT_SEEDS, help="of every other system"
     )
     parser.add_argument("--only", default="", help="names of systems begin so")
-    parser.add_argument("--again", action="store_true", help="measure current systems too")
-    parser.add_argument("--output", type=Path, default=HERE / "replays.json")
     options = parser.parse_args()
     torch.set_num_threads(1)
     module_hashes = evidence.ModuleHashes(Path(tabsynth.__file__).parent)
     planned = plan(options.seeds, options.variant_seeds)
-    record = read_record(options.output, planned)
+    record = read_record(options.out, planned)
     stored = record["systems"]
     # Earlier results of these are dropped when their first seed is measured.
     restarted = {
@@ -173,7 +168,7 @@ def main() -> None:
     for name, seed in evidence.Clock("replays", options.minutes).each(remaining):
         started = time.process_time()
         lines = replay_seed(name, seed)
-        record = read_record(options.output, planned)  # another process may have added to it
+        record = read_record(options.out, planned)  # another process may have added to it
         row = {} if name in restarted else record["systems"].get(name, {})
         modules = evidence.modules_of_row(record, row) | module_hashes.of(
             evidence.imported_modules()
@@ -183,7 +178,7 @@ def main() -> None:
         evidence.set_modules(record, row, modules)
         record["systems"][name] = row
         restarted.discard(name)
-        write_text(options.output, evidence.text_of(REPLAYS, record), overwrite=True)
+        write_text(options.out, evidence.text_of(REPLAYS, record), overwrite=True)
     cells = [cell for row in record["systems"].values() for cell in row["neighbours"].values()]
     failed = sum(cell["runs"] - cell["passed"] for cell in cells)
     print(f"{sum(cell['runs'] for cell in cells)} replays, {failed} failed")
