@@ -188,7 +188,7 @@ class FitColumns:
 
     linked: Path | None = option(
         "A linked schema, a JSON file, in place of --schema. TABLE is then a folder with a file for each table,"
-        " such as households.csv and persons.csv.",
+        " such as households.csv and persons.csv, or a folder of Parquet files for each.",
         panel=COLUMNS,
     )
     omop: bool = option(

@@ -77,7 +77,8 @@ def omop_schema(
     epsilon, delta : float
         The budget of the fit, of which the selection of concepts takes 12% in μ². The fit with the schema counts it.
     dates : pair of str, optional
-        The first and the last date of the records, from public knowledge. Default: 1980-01-01 and 2039-12-31.
+        The first and the last date of the records, from public knowledge; others are refused. Default: 1980-01-01 and
+        2039-12-31, and dates beyond count as these.
     max_children : dict, optional
         By table, the most records of one person or visit that are used, from public knowledge. Default: 40 visits of a
         person, and of a visit 12 conditions, drugs and measurements and 8 procedures.
@@ -135,6 +136,7 @@ class _Builder:
         facts = cdm()
         self.database, self.tables = database, facts["tables"]
         self.dates = dates or (facts["first_date"], facts["last_date"])
+        self.clips_dates = dates is None  # which are tabsynth's choice then
         try:
             first, last = map(date.fromisoformat, self.dates)
         except (TypeError, ValueError):
@@ -268,7 +270,8 @@ class _Builder:
         if "date" in fact:
             low, high = self.dates
             years = int(high[:4]) - int(low[:4]) + 1
-            return Date(**about, dtype="str", low=low, high=high, bins=min(4 * years, 120))
+            about |= {"dtype": "str", "clip": self.clips_dates, "bins": min(4 * years, 120)}
+            return Date(**about, low=low, high=high)
         if "domain" not in fact:
             about |= {"low": fact["low"], "high": fact["high"], "clip": column != "year_of_birth"}
             about |= {"nulls": not fact.get("required", False)}

@@ -115,6 +115,16 @@ def test_the_tree_is_that_of_the_ancestors_or_of_vocabulary_and_class():
     assert all(top is None or top in by_class for top in by_class.values())
 
 
+def test_dates_beyond_the_usual_years_count_as_the_nearest_of_them(given):
+    early = given.tables["visit_occurrence"].assign(visit_start_date="1975-05-01")
+    people = given.tables["person"].assign(year_of_birth=1950)
+    schema = schema_of(
+        replace(given, tables=given.tables | {"visit_occurrence": early, "person": people})
+    )
+    column = schema.tables["visit_occurrence"]["visit_start_date"]
+    assert column.encode(early["visit_start_date"]).max() == 0
+
+
 def test_dates_and_bounds_are_public_options(given):
     schema = schema_of(given, dates=("2018-01-01", "2023-12-31"), max_children={"measurement": 3})
     visit = schema.tables["visit_occurrence"]["visit_start_date"]

@@ -4,6 +4,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import linked_tables
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from tabsynth import InputError, Schema, read_table, write_table
 from tabsynth.schema import Column
-from tabsynth.tables.files import read_any
+from tabsynth.tables.files import read_any, read_folder, read_linked
 from tabsynth.tables.formulas import is_formula
 from tabsynth.tables.frames import to_pandas
 
@@ -302,3 +303,28 @@ def test_other_dataframes_come_in() -> None:
         with pytest.raises(InputError, match="must be a DataFrame, got") as caught:
             to_pandas(wrong)
         assert "\n" not in str(caught.value)
+
+
+def test_linked_tables_are_files_or_folders_of_parquet_files(tmp_path: Path) -> None:
+    tables = linked_tables.tables(12)
+    for name, table in tables.items():
+        if name == "events":
+            table.to_csv(tmp_path / "events.csv", index=False)
+            continue
+        (tmp_path / name).mkdir()
+        for number, rows in enumerate((table[:3], table[3:])):
+            rows.to_parquet(tmp_path / name / f"part-{number}.parquet", index=False)
+        (tmp_path / name / "_SUCCESS").touch()
+    (tmp_path / "notes").mkdir()  # no table
+    read = read_linked(tmp_path, linked_tables.schema())
+    drafted = read_folder(tmp_path, ())
+    assert {*drafted} == {*tables}
+    for name, table in tables.items():
+        for found in (read[name], drafted[name]):
+            assert (
+                found[[*table.columns]].astype(str).to_numpy().tolist()
+                == table.astype(str).to_numpy().tolist()
+            )
+    (tmp_path / "stays.csv").touch()
+    with pytest.raises(InputError, match=r"has stays, stays.csv for table 'stays'; expected one"):
+        read_linked(tmp_path, linked_tables.schema())
