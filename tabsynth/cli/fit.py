@@ -221,7 +221,7 @@ def _check_folder(folder: Path) -> None:
     if not any(file.suffix.lower() == ".parquet" for file in folder.rglob("*")):
         raise InputError(
             f"{folder} holds no .parquet file; name the file of one table. A folder of linked tables, such as"
-            " households.csv and persons.csv, needs their schema (--linked)."
+            " households.csv and persons.csv, needs their schema (--linked), and an OMOP database --omop."
         )
 
 

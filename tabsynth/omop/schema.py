@@ -186,17 +186,20 @@ class _Builder:
         return self.database.vocabulary.codes(domain, column)
 
     def _unknown(self, name: str, column: str) -> str | None:
-        known = self.known[name, column]
-        if known is None:
+        known, vocabulary = self.known[name, column], self.database.vocabulary
+        if known is None or vocabulary is None:
             return None
+        fact = self.tables[name]["columns"][column]
+        of_domain = f" of domain {quote(fact['domain'])}"
+        if fact.get("any_domain"):
+            known, of_domain = vocabulary.codes("", column), ""
         values = self.database.tables[name][column]
         wrong = ~values.isin(known)
         if not wrong.any():
             return None
-        domain = self.tables[name]["columns"][column]["domain"]
         return (
-            f"Table {name} has {column}={quote(int(values[wrong].iloc[0]))}, which is no standard concept of domain"
-            f" {quote(domain)} in the vocabulary ({int(wrong.sum()):,} rows have such); map it, write 0, or add it to CONCEPT."
+            f"Table {name} has {column}={quote(int(values[wrong].iloc[0]))}, which is no standard concept{of_domain}"
+            f" in the vocabulary ({int(wrong.sum()):,} rows have such); map it, write 0, or add it to CONCEPT."
         )
 
     def check(self) -> None:
@@ -288,9 +291,10 @@ class _Builder:
         is_small = known is not None and len(known) <= SMALL
         modelled = known if known is not None and is_small else tuple(sorted({0, *codes}))
         about["labels"] = {str(c): names[c] for c in modelled if c in names}
+        about |= {"other": 0} if not is_small or fact.get("any_domain") else {}
         if is_small:
             return Categorical(**about, categories=modelled)
-        about |= {"other": 0, "provenance": "released"}
+        about["provenance"] = "released"
         if known is None or vocabulary is None:
             return Categorical(**about, categories=modelled)
         parents = vocabulary.parents(known)

@@ -86,6 +86,24 @@ def test_two_persons_with_one_id_are_refused_before_a_charge(given, tmp_path):
     assert path.read_bytes() == before
 
 
+def test_a_cause_of_death_may_be_of_any_domain(given):
+    """The CDM names none for it; a concept that is no condition counts as 0, and one of no vocabulary is refused."""
+    drug, condition = (
+        int(given.tables[n][c].iloc[0])
+        for n, c in (("drug_exposure", "drug_concept_id"), (CONDITIONS, "condition_concept_id"))
+    )
+    codes = pd.Series([drug, condition, 0], dtype="int64")
+    death = given.tables["death"][:3].assign(cause_concept_id=codes)
+    assert len(death) == 3
+    schema = schema_of(replace(given, tables=given.tables | {"death": death}), epsilon=math.inf)
+    column = schema.tables["death"]["cause_concept_id"]
+    first, second, third = column.encode(codes).tolist()
+    assert first == third != second
+    unknown = {"death": death.assign(cause_concept_id=4711)}
+    with pytest.raises(InputError, match="cause_concept_id=4711, which is no standard concept in"):
+        schema_of(replace(given, tables=given.tables | unknown))
+
+
 def test_a_fit_counts_the_selection(given):
     schema = schema_of(given)
     (selection,) = schema.released["mechanisms"]
