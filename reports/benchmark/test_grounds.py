@@ -3,8 +3,6 @@
 import importlib.util
 import itertools
 import json
-import subprocess
-import sys
 
 import grounds
 import harness
@@ -155,10 +153,3 @@ def test_the_stored_rows_are_of_the_grounds():
                     else 2
                 )
             )
-
-
-def test_the_program_leaves_out_a_ground_without_its_files(tmp_path, monkeypatch):
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    command = [sys.executable, grounds.__file__, "--one", "salary-eps1-seed0"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "null" and "salary-eps1-seed0 is left out" in done.stderr

@@ -19,7 +19,6 @@ TITLES = {
     "memory": "DataFrame in memory",
     "numpy": "numpy, codes in memory",
 }
-STRATEGIES = {"groups": "groupings", "rows": "batches"}
 PACKAGES = ("numpy", "pyarrow", "torch", "duckdb", "polars", "pyspark")
 DPSYNTH = 48e-6  # CPU seconds a row that google/dpsynth takes in Python inside Beam, at least
 MOST_STEPS = 3_000  # MargNetConfig.steps
@@ -59,28 +58,29 @@ def of(kind: str, results: Rows) -> list[Measured]:
     """Return engine, rows and columns of the results of a kind, with the figures."""
     out = []
     for key, row in results.items():
-        first, *engine, rows, columns = key.split("-")
+        first, engine, rows, columns = key.split("-")
         if first == kind:
-            out.append(("-".join(engine), int(rows), int(columns), row))
-    return sorted(out, key=lambda o: (o[2], o[1], list(TITLES).index(o[0].split("-")[0])))
+            out.append((engine, int(rows), int(columns), row))
+    return sorted(out, key=lambda o: (o[2], o[1], list(TITLES).index(o[0])))
 
 
 def page(results: Rows) -> str:
     """Return the page of the results."""
-    loads = [row["load_before"] for row in results.values()] or [0.0]
-    shown = {True: "yes", False: "no", None: "–"}
+    loads = [row["load_before"] for row in results.values()]
     parts = {
         "RELEASE": releases(results.values()),
         "MACHINES": _machines(results),
         "LOADS": f"{min(loads):.1f} to {max(loads):.1f}",
         "REQUIREMENTS": table(
             ["requirement", "measured", "met"],
-            [(words, figures, shown[met]) for words, figures, met in requirements(results)],
+            [
+                (words, figures, "yes" if met else "no")
+                for words, figures, met in requirements(results)
+            ],
         ),
         "SAME": same_models(results),
         "CLUSTER": _cluster(results),
-        "COUNT": _by_size("count", results, lambda engine: TITLES[engine]),
-        "STRATEGY": _by_size("strategy", results, _strategy),
+        "COUNT": _by_size("count", results),
     }
     for kind, columns in TABLES.items():
         rows = [[show(each) for show in columns.values()] for each in of(kind, results)]
@@ -156,16 +156,11 @@ TABLES: dict[str, dict[str, Callable[[Measured], str]]] = {
 }
 
 
-def _strategy(engine: str) -> str:
-    name, _, strategy = engine.partition("-")
-    return f"{TITLES[name]}: {STRATEGIES[strategy]}"
-
-
-def _by_size(kind: str, results: Rows, title: Callable[[str], str]) -> str:
+def _by_size(kind: str, results: Rows) -> str:
     """Return the CPU seconds of a kind, with a line for each size of a table and a column for each engine."""
     seconds = dict[tuple[int, int], dict[str, str]]()
     for engine, rows, columns, row in of(kind, results):
-        seconds.setdefault((rows, columns), {})[title(engine)] = f"{row['cpu_seconds']:,.1f}"
+        seconds.setdefault((rows, columns), {})[TITLES[engine]] = f"{row['cpu_seconds']:,.1f}"
     engines = list(dict.fromkeys(name for each in seconds.values() for name in each))
     lines = [
         [power(rows), str(columns), *(each.get(name, "–") for name in engines)]
@@ -189,17 +184,14 @@ def _machines(results: Rows) -> str:
     return "\n".join(lines)
 
 
-def requirements(results: Rows) -> list[tuple[str, str, bool | None]]:
-    """Return each requirement, what was measured, and whether that meets it; None where it was not measured."""
-    out = list[tuple[str, str, bool | None]]()
+def requirements(results: Rows) -> list[tuple[str, str, bool]]:
+    """Return each requirement, what was measured, and whether that meets it."""
+    out = list[tuple[str, str, bool]]()
     for key, minutes, gib, words in (
         ("fit-parquet-1000000000-10", 30, 8, "10⁹ rows × 10 columns from Parquet to a synthetic table: 30 minutes, 8 GiB"),
         ("fit-parquet-10000000-100", 10, None, "10⁷ rows × 100 columns from Parquet to a synthetic table: 10 minutes"),
     ):  # fmt: skip
-        row = results.get(key)
-        if row is None:
-            out.append((words, "not measured", None))
-            continue
+        row = results[key]
         met = row["seconds"] <= 60 * minutes and (gib is None or row["peak_mib"] <= 1024 * gib)
         got = f"{row['seconds'] / 60:.1f} minutes, {_gib(row)} GiB, with {power(row['sampled'])} synthetic rows"
         out.append((words, got, met))
@@ -209,23 +201,13 @@ def requirements(results: Rows) -> list[tuple[str, str, bool | None]]:
         if d == 10 and rows >= 10**7
     }
     words = "memory independent of the number of rows, from Parquet"
-    if len(peaks) > 1:
-        got = "; ".join(
-            f"{power(rows)} rows: {mib:,.0f} MiB" for rows, mib in sorted(peaks.items())
-        )
-        out.append((words, got, max(peaks.values()) <= 1.15 * min(peaks.values())))
-    else:
-        out.append((words, "not measured", None))
-    row = results.get("sample-parquet-10000000-10")
+    got = "; ".join(f"{power(rows)} rows: {mib:,.0f} MiB" for rows, mib in sorted(peaks.items()))
+    out.append((words, got, max(peaks.values()) <= 1.15 * min(peaks.values())))
+    row = results["sample-parquet-10000000-10"]
     words = "500,000 synthetic rows of ten columns a second, to Parquet"
-    if row is None:
-        out.append((words, "not measured", None))
-    else:
-        rate = 10**7 / row["seconds"]
-        by_cpu = 10**7 / row["cpu_seconds"]
-        got = f"{rate:,.0f} a second, with loading of the model; {by_cpu:,.0f} for each CPU second"
-        out.append((words, got, rate >= 500_000))
-    return out
+    rate, by_cpu = 10**7 / row["seconds"], 10**7 / row["cpu_seconds"]
+    got = f"{rate:,.0f} a second, with loading of the model; {by_cpu:,.0f} for each CPU second"
+    return [*out, (words, got, rate >= 500_000)]
 
 
 def _sets(row: Mapping[str, Any]) -> str:
@@ -250,13 +232,11 @@ def same_models(results: Rows) -> str:
     return "For each table all engines gave the same model, to the bit."
 
 
-def slope(engine: str, results: Rows) -> tuple[float, float] | None:
+def slope(engine: str, results: Rows) -> tuple[float, float]:
     """Return the CPU seconds of reading, of any number of rows and for each row, from the two largest tables of ten columns."""
     rows = [
         (n, row["cpu_seconds"]) for e, n, d, row in of("count", results) if e == engine and d == 10
     ]
-    if len(rows) < 2:
-        return None
     (fewer_rows, before), (more_rows, after) = rows[-2:]
     each = (after - before) / (more_rows - fewer_rows)
     return max(0.0, after - each * more_rows), each
@@ -265,9 +245,7 @@ def slope(engine: str, results: Rows) -> tuple[float, float] | None:
 def _cluster(results: Rows) -> str:
     rows = []
     for engine in ("parquet", "spark"):
-        if (line := slope(engine, results)) is None:
-            continue
-        a, b = line
+        a, b = slope(engine, results)
         for n in CLUSTER_ROWS:
             times = [f"{(a + b * n / cores) / 60:,.1f}" for cores in CORES]
             rows.append((TITLES[engine], f"{a:.1f}", f"{b * 1e6:.2f}", power(n), *times))

@@ -237,9 +237,7 @@ def steps(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
     }
 
 
-def pairs(
-    engine: str, rows: int, columns: int, data: Path, make: Callable[[Any], Any] | None = None
-) -> dict[str, Any]:
+def pairs(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
     """Measure counts of all pairs of columns, after the values of the columns were compared with the schema."""
     from itertools import combinations
 
@@ -251,7 +249,7 @@ def pairs(
     sets = list(combinations(range(columns), 2))
     if engine == "numpy":
         return _with_numpy(folder, sets, schema.sizes)
-    counter = (make or as_counter)(table_of(engine, folder))
+    counter = as_counter(table_of(engine, folder))
     check_values(schema, counter)
     measured, started = Processes(), time.perf_counter()
     counter.count_all(schema, sets, [by_value(schema.sizes)] * len(sets))
@@ -325,7 +323,7 @@ def prepare(run: tuple[str, str, int, int], data: Path) -> None:
     kind, engine, rows, columns = run
     read = 10**5 if kind == "sample" else rows
     folder = made_codes.write(data / f"{read}-{columns}", read, columns)
-    if engine.startswith("duckdb"):
+    if engine == "duckdb":
         database_of(folder)
     model = data / f"model-{columns}.tabsynth"
     if kind in ("sample", "evaluate") and not model.exists():

@@ -21,9 +21,7 @@ def test_the_requirements_are_met():
 
 
 def test_every_row_has_a_setting(script):
-    """Groupings in engines were measured on release 0.2, whose programs did them."""
-    repeatable = {key for key in RESULTS if not key.startswith("strategy-")}
-    assert repeatable <= script("scale").STUDY.settings.keys()
+    assert RESULTS.keys() == script("scale").STUDY.settings.keys()
 
 
 def test_memory_of_reading_does_not_follow_the_rows():

@@ -1,10 +1,9 @@
-"""All that is measured on a GPU, within some eight minutes on an H100: tests, steps and whole fits.
+"""All that is measured on a GPU, within some eight minutes on an H100: steps and whole fits.
 
     python reports/speed/gpu.py                              # writes gpu.json beside it; exit code 2 without a GPU
     python reports/speed/gpu.py --device cpu --out rows.json # the same program on a few small steps and fits
 
-Steps are compared as they are called, and recorded as CUDA graphs on both sides. A part that has no time left is not
-measured, and its row says so.
+Steps are compared as they are called, and recorded as CUDA graphs on both sides. A part is stored when it is measured.
 """
 
 import argparse
@@ -12,7 +11,6 @@ import json
 import math
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -41,8 +39,6 @@ from tabsynth.training.private_step import (  # noqa: E402
     minus_scores,
 )
 
-MINUTES = 8.0
-TESTS = ("tests/synthesizers/test_cuda.py", "tests/training/test_capture.py")
 METHODS = {"dp-wgan": DPWGAN, "dp-gan": DPGAN, "pate-gan": PATEGAN, "margnet": MargNet}
 
 
@@ -129,31 +125,22 @@ def fit(method: str, epsilon: float, rows: int | None, device: str) -> list[Row]
     return [row | {"sample": round(time.perf_counter() - sampling, 1)}]
 
 
-def tests() -> list[Row]:
-    """Return how the tests of CUDA ended."""
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", *TESTS]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return [{"tests": list(TESTS), "exit_code": done.returncode, "end": done.stdout[-400:]}]
-
-
-def parts(device: str) -> Iterator[tuple[str, float, Callable[[], list[Row]]]]:
-    """Yield the name of each part, about how many seconds it takes, and what measures it."""
+def parts(device: str) -> Iterator[tuple[str, Callable[[], list[Row]]]]:
+    """Yield the name of each part, and what measures it."""
     if device == "cpu":
-        yield "steps-64", 5, partial(steps, 64, 4, device)
-        yield "fit-margnet", 5, partial(fit, "margnet", math.inf, 200, device)
+        yield "steps-64", partial(steps, 64, 4, device)
+        yield "fit-margnet", partial(fit, "margnet", math.inf, 200, device)
         return
     for batch, count in ((512, 60), (4096, 60), (65_536, 20)):
-        yield f"steps-{batch}", 30, partial(steps, batch, count, device)
-    yield "tests", 60, tests
+        yield f"steps-{batch}", partial(steps, batch, count, device)
     for method in METHODS:
-        yield f"fit-{method}", 60, partial(fit, method, 8.0, None, device)
+        yield f"fit-{method}", partial(fit, method, 8.0, None, device)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, and write the rows; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--minutes", type=float, default=MINUTES)
     parser.add_argument("--out", type=Path, default=HERE / "gpu.json")
     options = parser.parse_args(arguments)
     if options.device == "cuda" and not torch.cuda.is_available():
@@ -162,11 +149,8 @@ def main(arguments: list[str] | None = None) -> int:
     machine = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
     machine = f"{machine}, torch {torch.__version__}"
     torch.set_num_threads(1)
-    end = time.monotonic() + 60 * options.minutes
-    for name, seconds, measure in parts(options.device):
-        row: Row = {"machine": machine, "rows": [], "note": "no time was left"}
-        if time.monotonic() + seconds < end:
-            row = {"machine": machine, "rows": measure()}
+    for name, measure in parts(options.device):
+        row = {"machine": machine, "rows": measure()}
         add_rows(options.out, {name: row})
         print(name, json.dumps(row, ensure_ascii=False), flush=True)
     return 0
