@@ -4,9 +4,8 @@ import form
 import pytest
 
 MISSED = {
-    "lines of code in tabsynth": "the package has about 47,400",
-    "lines of code in tests": "the tests have about 49,100",
-    "lines of code in reports": "the studies have about 8,170",
+    "lines of code in tabsynth": "the package has about 44,900",
+    "lines of code in tests": "the tests have about 52,100",
 }
 
 

@@ -1,7 +1,7 @@
 """The time that privacy costs: a private training step compared with its own ordinary step.
 
     python reports/speed/run.py                     # measures what is missing
-    python reports/speed/run.py --only growth --again
+    python reports/speed/run.py --only peers --again
     python reports/speed/gpu.py                     # measures what the page shows of a GPU
 
 Every step of a comparison takes its turn in one loop, so that whatever else the machine does falls on
@@ -27,8 +27,6 @@ from engines import check_peers, engines  # noqa: E402
 from harness import Row, Rows, Study, fill, load_rows, releases, table  # noqa: E402
 from settings import Setting, settings, steps_of  # noqa: E402
 from timing import ratio, turns  # noqa: E402
-
-from tabsynth.training.private_step import DPSGD, minus_scores  # noqa: E402
 
 TURNS = 100
 
@@ -61,22 +59,6 @@ def peers() -> list[Row]:
     return out
 
 
-def growth() -> list[Row]:
-    """Return the time of a DP-SGD step as batch, width and table grow, over the first of each."""
-    families = {
-        "batch": {b: Setting(64, b) for b in (512, 1024, 2048, 4096)},
-        "width of the table": {w: Setting(w, 512) for w in (64, 128, 256, 512)},
-        "rows of the table": {n: Setting(64, 512, rows=n) for n in (20_000, 200_000, 2_000_000)},
-    }
-    out = []
-    for what, family in families.items():
-        each = {str(v): s.private(minus_scores, DPSGD()) for v, s in family.items()}
-        times = turns(each, TURNS // 3)
-        first = str(next(iter(family)))
-        out += [{"what": what, "value": v} | ratio(times, str(v), first) for v in family]
-    return out
-
-
 def machine() -> str:
     """Return the machine and the version of torch."""
     cores = "two shared cores" if torch.get_num_interop_threads() <= 2 else "several cores"
@@ -100,10 +82,9 @@ def page(rows: Rows) -> str:
     """Return the page."""
     parts = {
         "MACHINE": rows.get("steps", {}).get("machine", "–"),
-        "RELEASE": _releases(row for key, row in rows.items() if key == "steps"),
-        "EARLIER": _releases(row for key, row in rows.items() if key != "steps"),
+        "RELEASE": _releases([rows["steps"]]),
+        "EARLIER": _releases([rows["peers"]]),
         "ANSWER": _range(rows, "steps"),
-        "GROWTH": _growth(rows.get("growth", {}).get("rows", [])),
     }
     for name, (key, line, column) in RATIOS.items():
         parts[name] = _ratios(rows.get(key, {}).get("rows", []), line, column)
@@ -182,21 +163,9 @@ def _range(rows: Rows, key: str) -> str:
     return f"{min(ratios):.2f} to {max(ratios):.2f}" if ratios else "–"
 
 
-def _growth(rows: list[Row]) -> str:
-    """Return the growth of each family as a list of Markdown."""
-    families: dict[str, list[str]] = {}
-    for row in rows:
-        families.setdefault(row["what"], []).append(f"{row['value']:,}: {row['ratio']:.2f}")
-    return "\n".join(f"- {what}: {'; '.join(each)}." for what, each in families.items())
-
-
 STUDY = Study(
     script=Path(__file__).resolve(),
-    settings={
-        "steps": partial(measure, steps),
-        "peers": partial(measure, peers),
-        "growth": partial(measure, growth),
-    },
+    settings={"steps": partial(measure, steps), "peers": partial(measure, peers)},
     measure=lambda part: part(),
     page=page,
     draw=draw,
