@@ -107,6 +107,8 @@ def test_a_report_to_publish_and_columns_that_are_asked_for(fitted):
     metrics = json.loads((fitted / "asked" / "metrics.json").read_text())["evaluation"]["metrics"]
     assert {"target_auroc_logistic", "subgroup_gap_sex"} <= {metric["key"] for metric in metrics}
     refused(*words, "-o", "no", "--by", "nobody", cwd=fitted, says="--by nobody is no column")
+    words = (*words, "--holdout", "people.csv", "--known", "nobody")
+    refused(*words, "-o", "no", cwd=fitted, says="--known nobody is no column")
     priced = (*words, "-o", "no", "--epsilon", 0.5)
     refused(*priced, "--holdout", "people.csv", cwd=fitted, says="leave out --holdout")
     refused(*priced, "--target", "sex", "--by", "sex", cwd=fitted, says="--target, --by")

@@ -6,6 +6,7 @@ import yaml
 from command_lines import FIT, make_people, make_schema, refused, run
 
 from tabsynth import MargNet, load, read_table
+from tabsynth.cli.options import column_names
 from tabsynth.report.certificates import relations
 from tabsynth.synthesizers import MargNetConfig
 
@@ -55,6 +56,11 @@ def test_a_file_has_its_certificate_and_is_not_replaced(folder, name):
     refused("counts", "model.tabsynth", "-o", name, cwd=folder, says=f"{name} is there already")
     run("counts", "model.tabsynth", "--by", "sex", "-o", name, "--overwrite", cwd=folder)
     assert len(read_table(folder / name)) == 2
+
+
+def test_a_name_with_a_comma_is_in_quotes():
+    assert column_names('age, "income, net" ,sex') == ["age", "income, net", "sex"]
+    assert column_names("age") == ["age"] and column_names("") == [""]
 
 
 def test_mistakes_are_one_line(folder):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import argument, cli_command, option, say, say_table
-from tabsynth.cli.options import Outputs, Writing
+from tabsynth.cli.options import Outputs, Writing, column_names
 
 SHOWN = 50  # cells that are printed
 
@@ -15,7 +15,7 @@ def counts(
     *,
     model: Path = argument("A model file that tabsynth fit wrote, of margnet."),
     by: str | None = option(
-        "The columns of one table, separated by commas, e.g. AGE,SEX. Default: all measured tables."
+        "The columns of one table, separated by commas, e.g. AGE,SEX; a name with a comma is in double quotes. Default: all measured tables."
     ),
     out: Path | None = option(
         "The table to write, of a format by its suffix: .csv, .tsv, .csv.gz, .parquet, … Default: the table of --by is printed, at"
@@ -40,7 +40,7 @@ def counts(
         suffix(out, writing=True)
         outputs.check(out, beside(out), inputs=(model,))
     synthesizer = load(model)
-    table = synthesizer.counts(None if by is None else [name.strip() for name in by.split(",")])
+    table = synthesizer.counts(None if by is None else column_names(by))
     certificate = synthesizer.certificate()
     if out is not None:
         mark = synthesizer.schema_.with_decimal(writing.decimal).decimal

@@ -48,7 +48,11 @@ def evaluate(
     real, synthetic, holdout = compared.tables
     schema, out, key = compared.schema, compared.out, compared.key
     weights, charged = measures.weights, asdict(publication)
-    options: dict[str, Any] = {"target": measures.target, "by": measures.by}
+    options: dict[str, Any] = {
+        "target": measures.target,
+        "by": measures.by,
+        "known": measures.known,
+    }
     facts = None if schema is None else read_schema(schema)
     if isinstance(facts, LinkedSchema):
         refused = {**options, **charged}
@@ -176,11 +180,12 @@ def measure(
     schema: "Schema | LinkedSchema | None",
     certificate: Any,
     sampled_from: Mapping[str, int] | None = None,
+    known: Sequence[str] | None = None,
     **options: Any,
 ) -> "Report":
     """Evaluate the real, the synthetic and the hold-out table with a progress bar.
 
-    ``options`` are arguments of :func:`tabsynth.evaluate`.
+    ``known`` is of the configuration; ``options`` are arguments of :func:`tabsynth.evaluate`.
     """
     from tabsynth.evaluation import EvaluationConfig
     from tabsynth.report import evaluate as evaluate_tables
@@ -190,7 +195,9 @@ def measure(
             *tables,
             schema=schema,
             certificate=certificate,
-            config=EvaluationConfig(progress=progress, sampled_from=sampled_from),
+            config=EvaluationConfig(
+                progress=progress, sampled_from=sampled_from, known=known or ()
+            ),
             **options,
         )
 

@@ -25,6 +25,7 @@ from tabsynth.cli.options import (
     Running,
     Settings,
     Survey,
+    column_names,
     load_schema,
     null_texts,
     refuse,
@@ -256,7 +257,7 @@ def _read_rows(
 
 def _parse_tables(texts: Collection[str] | None) -> list[list[str]] | None:
     """Convert ``--table`` to tables of columns."""
-    return [[column.strip() for column in text.split(",")] for text in texts or ()] or None
+    return [column_names(text) for text in texts or ()] or None
 
 
 def seconds(text: str | None, option: str) -> float | None:

@@ -4,6 +4,7 @@ A group is a dataclass whose fields are options. A command takes groups as its p
 that an option is declared once, and commands that share a group spell it the same.
 """
 
+import csv
 import os
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -205,7 +206,7 @@ class FitColumns:
     )
     tables: list[str] | None = option(
         "For margnet: a table that must be accurate, COLUMN,COLUMN,…, such as PUMA,AGE_GROUP,SEX; its first column"
-        " is counted at each level of its hierarchy. Repeatable. Needs --schema.",
+        " is counted at each level of its hierarchy. A name with a comma is in double quotes. Repeatable. Needs --schema.",
         "--table",
         panel=COLUMNS,
     )
@@ -434,6 +435,11 @@ class Measures:
     by: list[str] | None = option(
         "A column whose groups are compared with each other; repeatable.", panel=MEASURED
     )
+    known: list[str] | None = option(
+        "A column that an attacker knows of a person, for attribute reconstruction; repeatable. Name quasi-identifiers. Default: the"
+        " first 7 columns, or the first half of fewer than 14.",
+        panel=MEASURED,
+    )
     weights: str | None = option(
         "A column of survey weights, of the real tables and perhaps of the synthetic one, for every metric of"
         " utility. Default: the weight of the schema.",
@@ -457,6 +463,12 @@ class Publication:
         " Default: 100,000 of a folder, and the whole of a file.",
         panel=FILES,
     )
+
+
+def column_names(text: str) -> list[str]:
+    """Return the names in a list of columns, separated by commas; a name with a comma is in double quotes."""
+    names = next(csv.reader([text], skipinitialspace=True)) if text else [text]
+    return [name.strip() for name in names]
 
 
 def typed_options(values: Mapping[str, Any]) -> dict[str, Any]:

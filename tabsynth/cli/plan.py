@@ -13,6 +13,7 @@ from tabsynth.cli.fit import arguments_of, check_method, seconds
 from tabsynth.cli.options import (
     PlanRequest,
     Settings,
+    column_names,
     load_schema,
     refuse,
     typed_options,
@@ -142,8 +143,7 @@ def print_tables(request: PlanRequest, schema: "Schema | None", refused: Mapping
         )
     from tabsynth.table_errors import plan_tables
 
-    names = [[name.strip() for name in table.split(",")] for table in request.table or ()]
-    plans = plan_tables(names, schema, **budget)
+    plans = plan_tables([*map(column_names, request.table or ())], schema, **budget)
     if request.as_json:
         return say(
             json.dumps({"method": method, **budget, "tables": [asdict(item) for item in plans]})

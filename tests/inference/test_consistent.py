@@ -52,8 +52,8 @@ def measurements(*, equal, change=None, whole=False):
     return Measurements(counts, TRUTH.sum(), by, grids=grids)
 
 
-def estimates(measured):
-    consistent = ConsistentCounts(measured, SIZES)
+def estimates(measured, rows=None):
+    consistent = ConsistentCounts(measured, SIZES, rows)
     return consistent, [consistent.estimate(table) for table in consistent.tables]
 
 
@@ -63,12 +63,15 @@ def noise_of(consistent):
     return np.concatenate(each)
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_estimates_are_generalised_least_squares(whole):
-    """Of counts by value: they and their variances are those of a dense solution for the cells of the whole table."""
+@pytest.mark.parametrize(("whole", "total"), [(False, None), (True, None), (False, 10_800)])
+def test_estimates_are_generalised_least_squares(whole, total):
+    """Of counts by value: they and their variances are those of a dense solution for the cells of the whole table.
+
+    A number of rows that is public is a count without noise of all cells.
+    """
     change = np.random.default_rng(1).normal(0, 5, 1000)
     measured = measurements(equal=True, change=change, whole=whole)
-    consistent, estimated = estimates(measured)
+    consistent, estimated = estimates(measured, total)
     assert len(consistent.tables) == len(SETS) + whole and not consistent.alone
     cells = np.indices(SIZES).reshape(4, -1)
     designs = []
@@ -78,13 +81,18 @@ def test_estimates_are_generalised_least_squares(whole):
     roots = np.sqrt(noise_of(consistent))
     design = np.concatenate(designs) / roots[:, None]
     counts = np.concatenate([t.counts.ravel() for t in consistent.tables]) / roots
+    if total is not None:
+        design = np.concatenate([design, np.full((1, TRUTH.size), 1e4)])
+        counts = np.append(counts, 1e4 * total)
     solution = np.linalg.lstsq(design, counts, rcond=None)[0]
     covariance = np.linalg.pinv(design.T @ design)
     for (values, variance), of in zip(estimated, designs, strict=True):
         assert np.allclose(values.ravel(), of @ solution)
-        assert np.allclose(variance.ravel(), np.einsum("ij,jk,ik->i", of, covariance, of))
+        assert np.allclose(
+            variance.ravel(), np.einsum("ij,jk,ik->i", of, covariance, of), atol=1e-5
+        )
     assert consistent.total == pytest.approx(solution.sum())
-    assert consistent.total_variance == pytest.approx(covariance.sum())
+    assert consistent.total_variance == pytest.approx(covariance.sum(), abs=1e-5)
 
 
 def test_variances_are_those_of_the_linear_map():
@@ -179,6 +187,39 @@ def test_intervals_cover(options, epsilon):
         assert (out["standard_error"] <= out["noise"].fillna(np.inf) + 1e-3).all()
         assert {"measured"} <= {*out["source"]} <= {"measured", "measured, by itself"}
     assert 0.75 < np.mean(squares) < 1.25 and np.mean(covered) >= 0.93
+
+
+def test_a_public_number_of_rows_is_the_total():
+    """And narrows other intervals; where the noisy counts refute it, it is none."""
+    table = rows(2000)
+    by = {
+        n: MargNet(SCHEMA, epsilon=1.0, rows=n, random_state=0, config=QUICK)
+        for n in (None, 2000, 400)
+    }
+    for model in by.values():
+        model.fit(table)
+    free, fixed, refuted = (by[n].counts() for n in by)
+    assert (fixed["estimate"][0], fixed["standard_error"][0]) == (2000, 0)
+    assert free["standard_error"][0] > 0 and refuted["standard_error"][0] > 0
+    sums = fixed[fixed["table"] == "sex × age"]["estimate"].sum()
+    assert sums == pytest.approx(2000, abs=0.1)
+    assert fixed["standard_error"].mean() < free["standard_error"].mean()
+
+
+@pytest.mark.parametrize("tables", [(), [("sex", "region")]])
+def test_impossible_cells_are_zero(tables):
+    """In all tables, also in those of the model and in declared ones; no other cell is."""
+    schema = Schema(SCHEMA.columns, impossible=[{"sex": ["f"], "region": ["a", "b"]}])
+    table = rows(2000)
+    table = table[~((table["sex"] == "f") & table["region"].isin(["a", "b"]))]
+    model = MargNet(schema, epsilon=1.0, random_state=0, tables=tables, config=QUICK).fit(table)
+    for by in (["sex", "region"], ["sex", "region", "age", "pay"]):
+        counts = model.counts(by)
+        zero = (counts["sex"] == "f") & counts["region"].isin(["a", "b", "a | b"])
+        assert zero.any() and (counts["estimate"][zero] == 0).all()
+        if by == ["sex", "region"]:
+            assert (counts.loc[zero, ["standard_error", "low", "high"]] == 0).all(axis=None)
+            assert (counts.loc[~zero, "standard_error"] > 0).all()
 
 
 def test_counts_without_noise_are_exact():

@@ -31,7 +31,7 @@ from tabsynth._validate import quote
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise.counts import Groups, Z, number_of
 from tabsynth.schema.column import Column
-from tabsynth.synthesizers.margnet.declared import TableCounts, declared_tables
+from tabsynth.synthesizers.margnet.declared import TableCounts, declared_tables, possible_cells
 from tabsynth.synthesizers.margnet.grids import GridCounts
 from tabsynth.synthesizers.margnet.selection import Measurements
 from tabsynth.synthesizers.margnet.tabulated import expected_table, label_components
@@ -92,6 +92,8 @@ class ConsistentCounts:
     measured : Measurements
     sizes : sequence of int
         Numbers of values of the columns.
+    rows : float, optional
+        The number of rows, where it is public.
 
     Attributes
     ----------
@@ -101,7 +103,9 @@ class ConsistentCounts:
         The estimated number of rows.
     """
 
-    def __init__(self, measured: Measurements, sizes: Sequence[int]) -> None:
+    def __init__(
+        self, measured: Measurements, sizes: Sequence[int], rows: float | None = None
+    ) -> None:
         of = measured.resolution.of
         self.tables = [
             GridCounts(m.columns, tuple(of(m.columns)[j] for j in m.columns), m.counts, m.std)
@@ -114,7 +118,7 @@ class ConsistentCounts:
         self.larger = [table for table in self.tables if len(table.columns) > 2]
         self._parts = dict[tuple[Set, tuple[bytes, ...]], Part]()
         self._sums = dict[tuple[int, bytes], tuple[np.ndarray, np.ndarray]]()
-        self._fit_columns(sizes)
+        self._fit_columns(sizes, rows)
 
     def _is_within(self, grid: GridCounts) -> bool:
         """Return whether a table has the groups of all tables of its columns."""
@@ -122,7 +126,7 @@ class ConsistentCounts:
         same = all(in_same_groups(grid, t.columns, t.groups) for t in inside)
         return same and len(grid.columns) <= MOST_COLUMNS
 
-    def _fit_columns(self, sizes: Sequence[int]) -> None:
+    def _fit_columns(self, sizes: Sequence[int], rows: float | None) -> None:
         """Fit the one-way counts and the total to the margins of all tables."""
         noise = [variance_of(table.std) for table in self.tables]
         information = [np.eye(size) / v for size, v in zip(sizes, noise, strict=False)]
@@ -143,6 +147,8 @@ class ConsistentCounts:
         for counts, of in zip(self.columns, towards, strict=True):
             totals += np.array([counts.sum(), 1.0]) / of.sum()
         self.total, self.total_variance = float(totals[0] / totals[1]), float(1 / totals[1])
+        if rows is not None:
+            self.total, self.total_variance = float(rows), 0.0
         for counts, slope in zip(self.columns, self.slopes, strict=True):
             counts += slope * (self.total - counts.sum())
         # Given the total.
@@ -277,24 +283,36 @@ def _frame(
 
 
 def frames(model: FittedModel[Any], consistent: ConsistentCounts) -> Iterator[pd.DataFrame]:
-    """Yield the measured tables of a model, and then those with estimates by themselves, of which declared ones are the last."""
-    schema = model.encoder.schema
+    """Yield the measured tables of a model, and then those with estimates by themselves, of which declared ones are the last.
+
+    Cells that the schema makes impossible are 0.
+    """
+    schema, zeros = model.encoder.schema, model.encoder.zeros
     for table in (*consistent.tables, *consistent.alone):
         parts = zip(table.columns, table.groups, strict=True)
         labels = {schema.names[j]: labels_of(schema.columns[j], group) for j, group in parts}
-        if table in consistent.alone:
-            variance = np.full(table.counts.shape, variance_of(table.std))
-            yield _frame(labels, table.counts, variance, ALONE, table.counts, table.std)
-        else:
-            yield _frame(labels, *consistent.estimate(table), MEASURED, table.counts, table.std)
+        alone = table in consistent.alone
+        values, variance = (
+            (table.counts, np.full(table.counts.shape, variance_of(table.std)))
+            if alone
+            else consistent.estimate(table)
+        )
+        cells = possible_cells(table.columns, table.groups, zeros)
+        source = ALONE if alone else MEASURED
+        yield _frame(labels, values * cells, variance * cells, source, table.counts, table.std)
     for of in model.tables:
         labels = dict(zip(of.table.names, map(list, of.table.labels), strict=True))
-        yield _frame(labels, *estimate_by_levels(of), ALONE, of.counts[0], of.stds[0])
+        cells = of.table.possible(zeros)
+        values, variance = (each * cells for each in estimate_by_levels(of))
+        yield _frame(labels, values, variance, ALONE, of.counts[0], of.stds[0])
 
 
 def counts_of(model: FittedModel[Any], by: object, max_cells: int) -> pd.DataFrame:
     """Return what :meth:`tabsynth.MargNet.counts` returns."""
-    consistent = ConsistentCounts(model.measured, model.encoder.schema.sizes)
+    declared = model.facts["public"]["rows"]
+    public = declared == model.measured.rows and not model.encoder.whole.design  # else refuted
+    rows = declared if public else None
+    consistent = ConsistentCounts(model.measured, model.encoder.schema.sizes, rows)
     if by is None:
         total = np.array([consistent.total]), np.array([consistent.total_variance])
         rows = _frame({"": ["all rows"]}, *total, MEASURED)
@@ -307,6 +325,7 @@ def counts_of(model: FittedModel[Any], by: object, max_cells: int) -> pd.DataFra
     if not same:
         (of,) = declared_tables(model.encoder.whole, names, max_cells, "Table")
         expected = consistent.total * expected_table(of, model.generator)
+        expected = expected * of.possible(model.encoder.zeros)
         labels = dict(zip(of.names, of.labels, strict=True))
         same = [_frame(labels, expected, np.full(expected.shape, np.nan), MODEL)]
     if taken := {*of.names} & {*same[-1]}:

@@ -103,18 +103,25 @@ class DeclaredTable:
 
     def possible(self, zeros: Sequence[Zero]) -> np.ndarray:
         """Return which cells hold possible values, bool, shape ``shape``: those that no structural zero covers as a whole."""
-        out = np.ones(self.shape, dtype=bool)
-        for zero in zeros:
-            if set(zero) <= set(self.columns):
-                covered = np.ones(self.shape, dtype=bool)
-                for axis, (j, group) in enumerate(zip(self.columns, self.groups, strict=True)):
-                    mask = zero.get(j, np.ones(len(group), dtype=bool))
-                    impossible = np.bincount(group, ~mask) == 0
-                    covered &= np.expand_dims(
-                        impossible, tuple(i for i in range(out.ndim) if i != axis)
-                    )
-                out &= ~covered
-        return out
+        return possible_cells(self.columns, self.groups, zeros)
+
+
+def possible_cells(
+    columns: Sequence[int], groups: Sequence[np.ndarray], zeros: Sequence[Zero]
+) -> np.ndarray:
+    """Return which cells of a table hold possible values: bool, of a length along each axis that is the number of its groups."""
+    out = np.ones([number_of(group) for group in groups], dtype=bool)
+    for zero in zeros:
+        if set(zero) <= set(columns):
+            covered = np.ones(out.shape, dtype=bool)
+            for axis, (j, group) in enumerate(zip(columns, groups, strict=True)):
+                mask = zero.get(j, np.ones(len(group), dtype=bool))
+                impossible = np.bincount(group, ~mask) == 0
+                covered &= np.expand_dims(
+                    impossible, tuple(i for i in range(out.ndim) if i != axis)
+                )
+            out &= ~covered
+    return out
 
 
 @dataclass(frozen=True, eq=False)
