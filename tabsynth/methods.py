@@ -12,6 +12,7 @@ ONE_WAY, JOINT, COUNT = "one-way counts", "joint counts", "row count"
 OVERLAP, CRITIC, VOTES = "overlap with the public table", "critic", "votes"
 AUTOENCODER, CLASS_VOTES, SCORES = "autoencoder", "class votes", "scores of pairs"
 TABLES, TOTAL = "declared tables", "total of the survey weights"
+PROFILES, BY_EVENT = "profiles", "codes by the first event"  # of rows of the root of linked tables
 # Purposes of many releases, of which a time limit may leave some out. All others come before the first step.
 STEPS = (AUTOENCODER, CRITIC, VOTES, CLASS_VOTES)
 # A private draft of a schema charges all of these, whatever it releases.

@@ -38,7 +38,7 @@ from tabsynth.privacy.noise.counts import (
 from tabsynth.privacy.noise.samplers import Bits, Keystream
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers import MargNet
-from tabsynth.synthesizers.linked.estimator import LinkedMargNet
+from tabsynth.synthesizers.linked.estimator import LinkedMargNet, LinkedMethod
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.measurement import PrivateMarginals, Task
 from tabsynth.synthesizers.method import PlannedSpend
@@ -227,10 +227,10 @@ def audit_counts(
 def audit_linked_counts(
     request: AuditRequest, *, config: MargNetConfig | None = None
 ) -> list[AuditResult]:
-    """Audit all counts of a fit of linked tables: for each table one-way counts, scores of pairs if any, joint counts.
+    """Audit all counts of a fit of linked tables: for each table one-way counts, scores of pairs if any, joint counts; and profiles.
 
-    The canary is a patient of two equal stays, each with two equal events. Its records in each table are equal, and their
-    weights sum to 1, so it adds the sensitivity of 1 to one cell of each set of columns.
+    The canary is a patient of two stays, the second with an event. It has one record of weight 1 in each table, so it adds the
+    sensitivity of 1 to one cell of each set of columns.
 
     Parameters
     ----------
@@ -248,10 +248,11 @@ def audit_linked_counts(
         device="cpu",
     )
     planned, method = model.plan().spends, model.make_method(datasets.schema)
-    tables = [datasets.records(datasets.table(there)) for there in (False, True)]
-    tasks = {name: method.task(name) for name in tables[0]}
-    canary = datasets.records(datasets.canary)
-    return _audit_tasks(request, planned, tasks, tables, canary, PrivateMarginals)
+    key = secrets.token_bytes(KEY_BYTES)
+    tables = [method.encode_rows(datasets.table(there), key) for there in (False, True)]
+    tasks = {name: method.task(name) for name in method.encoder.records}
+    canary = method.encode_rows(datasets.canary, key)
+    return _audit_tasks(request, planned, tasks, tables, canary, PrivateMarginals, method)
 
 
 def _audit_tasks(
@@ -261,14 +262,24 @@ def _audit_tasks(
     tables: Sequence[Mapping[str, PrivateRows | SharedRows]],
     canary: Mapping[str, PrivateRows | SharedRows],
     measuring: type[PrivateMarginals],
+    linked: LinkedMethod | None = None,
 ) -> list[AuditResult]:
-    """Measure the counts of many fits on both datasets, of which ``tables`` has the rows by table, and compare them."""
+    """Measure the counts of many fits on both datasets, of which ``tables`` has the rows by table, and compare them.
+
+    Rows without a task are those of profiles of ``linked`` tables.
+    """
     started, runs = time.monotonic(), request.runs
     log_ratios: RunRatios = ([], [])
     for turn in range(2 * runs):
         ledger, ratios = Ledger(request.epsilon, request.delta), dict[str, float]()
         for name, rows in tables[turn % 2].items():
             table, monitor = PrivateTable(rows, ledger), TrainingMonitor()
+            if linked is not None and name not in tasks:
+                of_profiles = linked.profile_counts(name, table)
+                observed = ObservedCounts(of_profiles, tables[0][name], canary[name])
+                linked.measure_profiles(name, observed, planned, Keystream(), monitor)
+                ratios |= observed.log_ratios
+                continue
             marginals = measuring(tasks[name], table, planned, Keystream(), monitor)
             observed = ObservedCounts(marginals.counts, tables[0][name], canary[name])
             marginals.counts = observed

@@ -1,6 +1,6 @@
 """Made-up linked tables for audits, and neighbours of them with one root row more: the canary, with its other records."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +50,7 @@ class LinkedDatasets:
     ----------
     schema : LinkedSchema
     without, canary : dict of str to DataFrame
-        By table. The canary has equal rows in each table, so that its records in a table are equal, too.
+        By table. The canary has equal rows in each table.
     """
 
     schema: LinkedSchema
@@ -90,8 +90,8 @@ def make_tables(seed: int, patients: int = 25) -> Tables:
 
 
 def small_datasets() -> LinkedDatasets:
-    """Return six similar patients, and a canary of two equal stays, each with two equal events."""
-    return LinkedDatasets(SCHEMA, _alike(6, 2, 2), make_canary(2))
+    """Return six similar patients, and a canary of two stays, the second with an event: it has one record in each table."""
+    return LinkedDatasets(SCHEMA, _alike(6, 2, 2), make_canary(2, (0, 1)))
 
 
 def _alike(patients: int, stays: int, events: int) -> Tables:
@@ -101,8 +101,8 @@ def _alike(patients: int, stays: int, events: int) -> Tables:
     return _tables(sex[:patients], of, np.full(len(of), 10), ward, stay, code.repeat(events))
 
 
-def make_canary(stays: int, events: int = MOST[EVENTS]) -> Tables:
-    """Return a patient with so many equal stays, and so many equal events of each, all of rare values."""
+def make_canary(stays: int, events: int | Sequence[int] = MOST[EVENTS]) -> Tables:
+    """Return a patient with so many equal stays, and so many equal events of all or of each, all of rare values."""
     of = np.zeros(stays, dtype=np.int64)
     stay = np.repeat(np.arange(stays), events)
     ward, code = np.full(stays, "c"), np.full(len(stay), "x")

@@ -13,7 +13,7 @@ What a row becomes follows from the rows of its own root alone, so the guarantee
 :meth:`tabsynth.encoding.linked.LinkedEncoder.to_rows` hold for these tables as for others.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import quote
-from tabsynth.encoding.linked import CodedTable, LinkedEncoder, refuse
+from tabsynth.encoding.linked import CodedTable, LinkedEncoder, Repeated, refuse
 from tabsynth.encoding.rows import names_of
 from tabsynth.errors import InputError
 from tabsynth.schema.column import Column
@@ -90,9 +90,30 @@ class DerivedEncoder(LinkedEncoder):
             LinkedSchema(
                 {name: _inner(of, schema.keys[name]) for name, of in schema.tables.items()},
                 {name: replace(keys, **plain) for name, keys in schema.keys.items()},
-            )
+            ),
+            [name for name, keys in schema.keys.items() if keys.repeats is not None],
         )
         self.declared = self.whole = schema
+        for name, keys in schema.keys.items():
+            if keys.repeats is not None:
+                place, codes = self.codes_alone(name, keys.repeats)
+                column = self.columns(name)[place]
+                again = int(column.encode(pd.Series([pd.NA], dtype="Int64"))[0])
+                shares, std = None, 0.0
+                if (of := self._released(name)) and (
+                    labels := column.encode(pd.Series([int(c) for c in of], dtype="Int64"))
+                ).size:
+                    by_code = dict(
+                        zip(labels.tolist(), (share for share, _ in of.values()), strict=True)
+                    )
+                    shares = np.array([by_code.get(code, 0.0) for code in codes.tolist()])
+                    std = float((schema.released or {}).get("std", 0.0))
+                self.once[name] = Repeated(place, again, codes, shares, std)
+
+    def _released(self, name: str) -> dict[str, Sequence[float]]:
+        """Return the released shares of roots with each code of a table, and with it again, by code; empty without a release."""
+        released = self.declared.released or {}
+        return dict(released.get(f"{name}.{self.declared.keys[name].repeats}", {}))
 
     # Real tables.
 
@@ -268,10 +289,9 @@ class DerivedEncoder(LinkedEncoder):
     def _first_codes(
         self, name: str, values: pd.Series, rows: "_Rows", rng: np.random.Generator
     ) -> pd.Series:
-        """Return codes in place of "again", one that the same root has before; a code that is drawn anew twice is replaced.
+        """Return codes in place of "again": one that the same root has before, by the released shares of roots that have it again.
 
-        Of a code that a root already has, what is drawn in its place is one of those that fewer roots have than the released
-        shares say, or without shares any first code of another root.
+        A root without a code before gets one of another root.
         """
         root, column = (
             self.declared.root,
@@ -279,45 +299,19 @@ class DerivedEncoder(LinkedEncoder):
         )
         roots = len(rows.keys[root][str(self.declared.keys[root].key)])
         of_root = rows.values(name, root, np.arange(roots)).tolist()
-        released = (self.declared.released or {}).get(f"{name}.{column.name}", {})
-        weights = {int(code): float(again) for code, (_, again) in released.items()}
-        lacking = {int(code): float(share) * roots for code, (share, _) in released.items()}
+        weights = {int(code): float(again) for code, (_, again) in self._released(name).items()}
         codes = values.to_numpy(dtype=float, na_value=np.nan)
         firsts = codes[~np.isnan(codes)].astype(np.int64)
-        out, seen = np.zeros(len(codes), dtype=np.int64), dict[int, dict[int, int]]()
-        replaced = []
+        out, before = np.zeros(len(codes), dtype=np.int64), dict[int, dict[int, float]]()
         for i, (of, code) in enumerate(zip(of_root, codes.tolist(), strict=True)):
-            before = seen.setdefault(of, {})
-            if code == code and code not in before:
+            known = before.setdefault(of, {})
+            if code == code:
                 out[i] = int(code)
-                before[out[i]] = i
-                lacking[out[i]] = lacking.get(out[i], 0.0) - 1
-            elif code != code and before:
-                out[i] = _draw([*before], [weights.get(c, 1.0) for c in before], rng)
+            elif known:
+                out[i] = _draw([*known], [*known.values()], rng)
             else:
-                replaced.append(i)
-        # Codes that more roots have than the shares say give their rows, and then rows of "again", to those that fewer have.
-        without = set(replaced)
-        others = [i for i in rng.permutation(len(codes)).tolist() if released and i not in without]
-        rows_of = pd.DataFrame({"root": of_root, "code": out}).groupby(["root", "code"]).indices
-        for i in [*replaced, *others]:
-            before, old = seen[of_root[i]], int(out[i])
-            is_new = before.get(old) == i and i not in without
-            if is_new and lacking[old] > -1:
-                continue
-            short = [c for c, number in lacking.items() if number >= 1 and c not in before]
-            if i in without and not short:
                 out[i] = rng.choice(firsts) if len(firsts) else next(iter(column.positions))
-                before.setdefault(int(out[i]), i)
-            elif short:
-                code = _draw(short, [lacking[c] for c in short], rng)
-                if is_new:
-                    same = rows_of[of_root[i], old]
-                    out[same[out[same] == old]] = code
-                    lacking[old] += 1
-                    del before[old]
-                out[i], before[code] = code, i
-                lacking[code] -= 1
+            known.setdefault(int(out[i]), weights.get(int(out[i]), 1.0))
         return pd.Series(out, index=values.index).astype(column.dtype)
 
 

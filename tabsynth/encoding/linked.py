@@ -1,12 +1,17 @@
 """Linked tables to records of category codes, and back, by the linked schema alone.
 
-A table is modelled by *records*. A record of a row holds the row's own codes, for each child table the number of its
-children, and the record of the first child of each: so what parent and first child have to do with each other is within
-one record. Later children are drawn one after the other, each given its *context*: the columns of its ancestors, the
-first and the previous child of the same parent, and its position.
+A table is modelled by *records*. A record of a row holds the row's own codes, and for each child table the number of its
+children. The record of a row of the root also holds the first child of each kind, so what both have to do with each other is
+within one record. All other rows are drawn one after the other, each given its *context*:
 
-Of each table but the root, the records of later children are counted; of the root, all records. A root row with its
-records in the other tables is one unit of privacy, so its records in one table share a weight of 1: see :meth:`LinkedEncoder.to_rows`.
+- of a child of the root, the columns of the root, those of the first and of the previous child, and its position;
+- of a row further down, the columns of its ancestors, those of the previous row of the same root in the table, those of the first
+  row of each table beside it that comes before it in the schema, and its position among the rows of its parent.
+
+Where codes repeat, the number of different codes that the root has before is in the context, too.
+
+A root row with its records in the other tables is one unit of privacy, so its records in one table share a weight of 1: see
+:meth:`LinkedEncoder.to_rows`.
 """
 
 import math
@@ -27,13 +32,14 @@ from tabsynth.encoding.table import Block, Layout, TableEncoder, codebook
 from tabsynth.errors import InputError, TableError
 from tabsynth.schema.categorical import Ordinal
 from tabsynth.schema.column import Column
+from tabsynth.schema.hierarchical import Hierarchical
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.tables.frames import to_pandas
 
-OWN, CHILDREN, ANCESTOR, FIRST, PREVIOUS, POSITION, STEP = (
-    "own", "children", "ancestor", "first", "previous", "position", "step",
-)  # fmt: skip
+OWN, CHILDREN, ANCESTOR, FIRST, PREVIOUS = "own", "children", "ancestor", "first", "previous"
+BESIDE, POSITION, BEFORE, STEP = "beside", "position", "before", "step"
 MORE = "more"
+MOST_BEFORE = 40  # different codes before a row that are told apart; more are one class
 SHOWN_ORPHANS = 10  # keys without a row that an error names
 FARTHEST = 2  # codes apart: larger steps of an ordered column are counted together
 GRID = 2**20  # weights of records are multiples of its inverse, which add up exactly in float64
@@ -53,7 +59,7 @@ class RecordColumn:
     place : int
         Its number among the codes of a row of the table: modelled columns first, then numbers of children.
     optional : bool
-        Whether a record may lack it, as that of a parent without children lacks a first child. A code after all others
+        Whether a record may lack it, as that of a root row without children lacks a first child. A code after all others
         says so.
     """
 
@@ -170,6 +176,31 @@ class Records:
         return Layout(tuple(blocks))
 
 
+@dataclass(frozen=True, eq=False)
+class Repeated:
+    """A column of codes that rows of one root repeat (``repeats`` of the keys).
+
+    Attributes
+    ----------
+    place : int
+        Its number among the codes of a row.
+    again : int
+        The code that says that the root has the row's code in an earlier row.
+    codes : ndarray
+        The codes that stand for one value each, which no root has twice.
+    shares : ndarray, shape (codes,), or None
+        The released share of the root's rows that has each, 0 where it is not known; None: none is released.
+    std : float
+        The standard deviation of the noise on each share.
+    """
+
+    place: int
+    again: int
+    codes: np.ndarray
+    shares: np.ndarray | None = None
+    std: float = 0.0
+
+
 @dataclass(eq=False)
 class CodedTable:
     """Rows of one of the linked tables, as codes.
@@ -226,40 +257,67 @@ class LinkedEncoder:
     Parameters
     ----------
     schema : LinkedSchema
+    repeated : sequence of str
+        Tables with a column of codes that repeat.
 
     Attributes
     ----------
     encoders : dict of str to TableEncoder
     records : dict of str to Records
-        Of each table whose parent may have more than one child, and of the root.
+        Of each table but those of which a root row has at most one row.
+    once : dict of str to Repeated
+        By table.
+    events : tuple of (str, int, ndarray), or None
+        The table of the rows that matter, the number of a column among the codes of its rows, and the codes of it that they have.
     whole : LinkedSchema
         The schema as it was declared, of which ``schema`` may be the :attr:`LinkedSchema.plain` one.
     """
 
-    def __init__(self, schema: LinkedSchema) -> None:
+    def __init__(self, schema: LinkedSchema, repeated: Sequence[str] = ()) -> None:
         self.schema = self.whole = schema
+        self.repeated = repeated
         self.gaps = {name: keys.gaps or () for name, keys in schema.keys.items()}
         self.encoders = {
             name: TableEncoder(with_gaps(s, self.gaps[name])) for name, s in schema.tables.items()
         }
         self.sizes = {name: self._sizes(name) for name in schema.names}
-        records = {}
+        self.once: dict[str, Repeated] = {}
+        self.events: tuple[str, int, np.ndarray] | None = None
+        for name, keys in schema.keys.items():
+            for column, values in (keys.events or {}).items():
+                self.events = name, *self.codes_alone(name, column, values)
+        self.records: dict[str, Records] = {}
         for name in schema.names:
             if name == schema.root:
-                records[name] = Records(name, (), self._record(name, OWN))
-            elif self.most(name) > 1:
-                context, drawn = self._context(name), self._record(name, OWN)
-                drawn_places = {
-                    c.place: j for j, c in enumerate(drawn) if (c.role, c.table) == (OWN, name)
-                }
+                self.records[name] = Records(name, (), self._record(name))
+            elif self.most(name) > 1 or self.deep(name):
+                context, drawn = self._context(name), tuple(self._row(name, OWN))
                 repeats = tuple(
-                    (j, drawn_places[c.place])
+                    (j, c.place)
                     for j, c in enumerate(context)
-                    if (c.role, c.table) == (PREVIOUS, name) and c.place in drawn_places
-                    if not is_gap(c.column.name)
+                    if c.role == PREVIOUS and not c.optional
+                    if drawn[c.place].role == OWN and not is_gap(c.column.name)
                 )
-                records[name] = Records(name, context, drawn, repeats)
-        self.records = records
+                self.records[name] = Records(name, context, drawn, repeats)
+
+    def codes_alone(
+        self, name: str, column: str, values: Sequence[Any] | None = None
+    ) -> tuple[int, np.ndarray]:
+        """Return a column's number among the codes of a row, and the codes of its values, by default all, that do not stand for a group."""
+        place = self.encoders[name].schema.names.index(column)
+        of = self.encoders[name].schema.columns[place]
+        listed = of.modelled if isinstance(of, Hierarchical) else of.categories
+        alone = [value for value in listed if values is None or value in values]
+        return place, of.encode(pd.Series(alone, dtype=of.dtype)) if alone else np.zeros(0, int)
+
+    def deep(self, name: str) -> bool:
+        """Return whether a table's rows are further down than children of the root."""
+        return len(self.schema.lineage(name)) > 2
+
+    def beside(self, name: str) -> list[str]:
+        """Return the tables with the same parent that come before one."""
+        children = self.schema.children(str(self.schema.keys[name].parent))
+        return list(children[: children.index(name)])
 
     def most(self, name: str) -> int:
         """Return the most children of one row that are used."""
@@ -280,14 +338,12 @@ class LinkedEncoder:
             for child in self.schema.children(name)
         )
 
-    def _row(
-        self, name: str, role: str, optional: bool = False, own: bool = False
-    ) -> list[RecordColumn]:
+    def _row(self, name: str, role: str, optional: bool = False) -> list[RecordColumn]:
         """Return the columns of a row of a table."""
         modelled = len(self.encoders[name].schema.columns)
         return [
             RecordColumn(
-                role=CHILDREN if own and place >= modelled else role,
+                role=CHILDREN if role == OWN and place >= modelled else role,
                 table=name,
                 column=column,
                 place=place,
@@ -296,27 +352,30 @@ class LinkedEncoder:
             for place, column in enumerate(self.columns(name))
         ]
 
-    def _record(self, name: str, role: str, optional: bool = False) -> tuple[RecordColumn, ...]:
-        """Return the columns of a row, and of the first child of each kind, and so on."""
-        columns = self._row(name, role, optional, own=role == OWN)
+    def _record(self, name: str) -> tuple[RecordColumn, ...]:
+        """Return the columns of a row of the root, and of its first child of each kind."""
+        columns = self._row(name, OWN)
         for child in self.schema.children(name):
-            columns += self._record(child, role, optional=True)
+            columns += self._row(child, OWN, optional=True)
         return tuple(columns)
 
     def _context(self, name: str) -> tuple[RecordColumn, ...]:
-        columns = []
+        columns, deep = list[RecordColumn](), self.deep(name)
         for ancestor in self.schema.lineage(name)[:-1]:
             columns += self._row(ancestor, ANCESTOR)
-        columns += self._row(name, FIRST)
-        columns += self._record(name, PREVIOUS)
-        positions = tuple(map(str, range(2, self.most(name) + 1)))
-        position = (
-            Ordinal(name="position", dtype="str", categories=positions)
-            if len(positions) > 1
-            else None
-        )
-        if position is not None:
+        if not deep:
+            columns += self._row(name, FIRST)
+        columns += self._row(name, PREVIOUS, optional=deep)
+        for other in self.beside(name) if deep else ():
+            columns += self._row(other, BESIDE, optional=True)
+        positions = tuple(map(str, range(1 if deep else 2, self.most(name) + 1)))
+        if len(positions) > 1:
+            position = Ordinal(name="position", dtype="str", categories=positions)
             columns.append(RecordColumn(role=POSITION, table=name, column=position, place=0))
+        if name in self.repeated:
+            numbers = tuple(map(str, range(MOST_BEFORE + 1)))
+            before = Ordinal(name="different codes", dtype="str", categories=numbers)
+            columns.append(RecordColumn(role=BEFORE, table=name, column=before, place=0))
         return tuple(columns)
 
     # Tables to records.
@@ -537,90 +596,152 @@ class LinkedEncoder:
 
         Formal guarantees
         -----------------
-        Let a row of the root have the share D = 1, and a used child of a row of share D, of s used children, the share
-        D/s. In each table the shares of all records of one row of the root sum to 1 at most, by induction: the
-        children of a row have its share together. A record of a later child, one of s − 1 of its parent, has the weight
-        1/(s − 1) of the parent's share, rounded down to a multiple of 2⁻²⁰; a record of the root has the weight 1. So in
-        each table the weights of the records of one root row sum to 1 at most. A record adds its weight to one cell of the
-        counts of a set of columns. Adding or removing a root row, with its other records, changes counts of that set by
-        non-negative amounts that sum to 1 at most: an L1 and L2 sensitivity of 1, whatever the bounds ``max_children``.
-        Records of other root rows are the same, since bounds, orders, gaps and weights follow from a root's own rows.
+        A record of the root has the weight 1. Of another table, a record of a root row that has k of them has the weight 1/k,
+        rounded down to a multiple of 2⁻²⁰. So in each table the weights of the records of one root row sum to 1 at most. A
+        record adds its weight to one cell of the counts of a set of columns. Adding or removing a root row, with its other
+        records, changes counts of that set by non-negative amounts that sum to 1 at most: an L1 and L2 sensitivity of 1,
+        whatever the bounds ``max_children``. Records of other root rows are the same, since bounds, orders, gaps and
+        weights follow from a root's own rows.
 
         Where rows of the root have survey weights, these are beside the codes; no record of other tables has one.
         """
-        # Whole numbers, whose inverses are the shares: at most the product of all bounds.
-        parts = {self.schema.root: np.ones(len(tables[self.schema.root].codes), dtype=np.int64)}
-        out: dict[str, Rows | SharedRows] = {}
-        for name in self.schema.names:
-            of, table = self.schema.keys[name].parent, tables[name]
-            if of is not None:
-                number = np.bincount(table.parent, minlength=len(tables[of].codes))[table.parent]
-                parts[name] = parts[of][table.parent] * number
-            if name not in self.records:
-                continue
-            if of is None:
-                rows, weights = np.arange(len(table.codes)), None
+        return {name: self.rows_of(name, tables) for name in self.records}
+
+    def rows_of(self, name: str, tables: Mapping[str, CodedTable]) -> Rows | SharedRows:
+        """Return the records of one table, as :meth:`to_rows` has them."""
+        records, table = self.records[name], tables[name]
+        rows, weights = np.arange(len(table.codes)), None
+        context = np.zeros((len(rows), 0), dtype=np.int64)
+        if name != self.schema.root:
+            roots, previous = self.roots(name, tables), rows - 1
+            if self.deep(name):
+                previous[np.flatnonzero(np.diff(roots, prepend=-1))] = -1  # first rows of roots
             else:
-                rows = np.flatnonzero(table.position > 0)
-                each = parts[of][table.parent[rows]] * (number[rows] - 1)
-                weights = (GRID // each) / GRID
-            context = self.context(name, rows - 1, tables, rows)
-            drawn = self._record_codes(name, rows, tables)
-            records = self.records[name]
-            steps = [
-                step[context[:, i], drawn[:, j]]
-                for (i, j), step in zip(records.repeats, records.steps, strict=True)
-            ]
-            codes = np.column_stack([context, drawn, *steps]).astype(np.int64)
-            survey = table.weights
-            out[name] = SharedRows(codes, weights) if survey is None else Rows(codes, survey)
-        return out
+                rows = rows[table.position > 0]
+            weights = (GRID // np.bincount(roots[rows], minlength=1)[roots[rows]]) / GRID
+            places = (table.parent[rows], previous[rows], table.position[rows])
+            context = self.context(name, *places, tables, self._before(name, tables)[rows])
+        drawn = self._record_codes(name, rows, tables)
+        steps = [
+            step[context[:, i], drawn[:, j]]
+            for (i, j), step in zip(records.repeats, records.steps, strict=True)
+        ]
+        codes = np.column_stack([context, drawn, *steps]).astype(np.int64)
+        survey = table.weights
+        return SharedRows(codes, weights) if survey is None else Rows(codes, survey)
+
+    def _before(self, name: str, tables: Mapping[str, CodedTable]) -> np.ndarray:
+        """Return how many different codes the root of each row of a table has in rows before it, shape (n,); zeros where none repeat."""
+        codes, roots = tables[name].codes, self.roots(name, tables)
+        if name not in self.once or not len(codes):
+            return np.zeros(len(codes), dtype=np.int64)
+        of = self.once[name]
+        new = (codes[:, of.place] != of.again).astype(np.int64)
+        before = np.cumsum(new) - new
+        return before - before[np.searchsorted(roots, roots)]
+
+    def roots(self, name: str, tables: Mapping[str, CodedTable]) -> np.ndarray:
+        """Return the number of the root's row of each row of a table, shape (n,)."""
+        at = np.arange(len(tables[name].codes))
+        for table in reversed(self.schema.lineage(name)[1:]):
+            at = tables[table].parent[at]
+        return at
 
     def context(
         self,
         name: str,
+        parent: np.ndarray,
         previous: np.ndarray,
+        position: np.ndarray,
         tables: Mapping[str, CodedTable],
-        rows: np.ndarray | None = None,
+        before: np.ndarray,
     ) -> np.ndarray:
-        """Return the context of the children that follow some rows of a table, shape (n, context columns)."""
-        parts = []
-        table = tables[name]
-        line = {}
-        at = table.parent[previous] if len(self.records[name].context) else previous
+        """Return the context of rows of a table, shape (n, context columns).
+
+        Parameters
+        ----------
+        name : str
+        parent, previous : ndarray, shape (n,), int64
+            The numbers of the parent's row, and of the previous row of the table; -1 where there is none.
+        position : ndarray, shape (n,), int64
+            The place among the rows of that parent, from 0.
+        tables : dict of str to CodedTable
+        before : ndarray, shape (n,), int64
+            How many different codes the root has before, where codes repeat.
+        """
+        lines, at = dict[str, np.ndarray](), parent
         for ancestor in reversed(self.schema.lineage(name)[:-1]):
-            line[ancestor] = at
-            at = tables[ancestor].parent[at]
-        previous_codes = self._record_codes(name, previous, tables)
-        number = 0
-        for column in self.records[name].context:
-            if column.role == ANCESTOR:
-                codes = tables[column.table].codes[line[column.table], column.place]
-            elif column.role == FIRST:
-                first = tables[str(self.schema.keys[name].parent)].first[name]
-                codes = table.codes[first[table.parent[previous]], column.place]
-            elif column.role == PREVIOUS:
-                codes, number = previous_codes[:, number], number + 1
-            else:
-                codes = table.position[previous]  # the next position, of which code 0 is the second
-            parts.append(codes)
-        return np.stack(parts, axis=1) if parts else np.zeros((len(previous), 0), dtype=np.int64)
+            lines[ancestor], at = at, tables[ancestor].parent[at]
+        above, parts = tables[str(self.schema.keys[name].parent)], list[np.ndarray]()
+        for ancestor, rows in reversed(lines.items()):
+            parts.append(self._row_codes(ancestor, rows, tables))
+        if not self.deep(name):
+            parts.append(self._row_codes(name, above.first[name][parent], tables))
+        parts.append(self._row_codes(name, previous, tables))
+        for other in self.beside(name) if self.deep(name) else ():
+            parts.append(self._row_codes(other, above.first[other][parent], tables))
+        roles = [column.role for column in self.records[name].context]
+        if POSITION in roles:
+            parts.append((position if self.deep(name) else position - 1)[:, None])
+        if BEFORE in roles:
+            parts.append(np.minimum(before, MOST_BEFORE)[:, None])
+        return np.concatenate(parts, axis=1)
+
+    def _row_codes(
+        self, name: str, rows: np.ndarray, tables: Mapping[str, CodedTable]
+    ) -> np.ndarray:
+        """Return the codes of rows of a table, and those that say that there is none where a number is -1."""
+        codes = tables[name].codes
+        absent = np.array([column.size for column in self.columns(name)])
+        return np.where(rows[:, None] >= 0, codes[rows] if len(codes) else absent, absent)
 
     def _record_codes(
         self, name: str, rows: np.ndarray, tables: Mapping[str, CodedTable]
     ) -> np.ndarray:
-        """Return the record of each row of a table: its codes, and those of its first children."""
-        present = rows >= 0
-        table = tables[name]
-        absent = np.array([column.size for column in self.columns(name)])
-        codes = np.where(
-            present[:, None], table.codes[rows] if len(table.codes) else absent, absent
-        )
-        parts = [codes]
-        for child in self.schema.children(name):
-            first = np.where(present, table.first[child][rows] if len(table.codes) else -1, -1)
-            parts.append(self._record_codes(child, first, tables))
+        """Return the records of rows of a table: their codes, and of the root those of their first children."""
+        parts = [self._row_codes(name, rows, tables)]
+        for child in self.schema.children(name) if name == self.schema.root else ():
+            parts.append(self._row_codes(child, tables[name].first[child][rows], tables))
         return np.concatenate(parts, axis=1)
+
+    def take(self, tables: Mapping[str, CodedTable], roots: np.ndarray) -> dict[str, CodedTable]:
+        """Return some rows of the root with their rows in the other tables.
+
+        Parameters
+        ----------
+        tables : dict of str to CodedTable
+        roots : ndarray
+            Numbers of rows of the root, in rising order.
+        """
+        out, numbers = dict[str, CodedTable](), dict[str, np.ndarray]()
+        for name in self.schema.names:
+            table, parent = tables[name], self.schema.keys[name].parent
+            rows = roots
+            if parent is not None:
+                rows = np.flatnonzero(numbers[parent][table.parent] >= 0)
+            numbers[name] = np.full(len(table.codes), -1)
+            numbers[name][rows] = np.arange(len(rows))
+            above = table.parent[rows] if parent is None else numbers[parent][table.parent[rows]]
+            out[name] = CodedTable(table.codes[rows], above, table.position[rows])
+            if parent is not None:
+                self.enter_first(name, out)
+        return out
+
+    def join(self, parts: Sequence[Mapping[str, CodedTable]]) -> dict[str, CodedTable]:
+        """Return the rows of several sets of tables, one after the other."""
+        out = dict[str, CodedTable]()
+        for name in self.schema.names:
+            of, parent = [part[name] for part in parts], self.schema.keys[name].parent
+            before = [0] * len(parts) if parent is None else [len(p[parent].codes) for p in parts]
+            shifts = np.cumsum([0, *before])
+            out[name] = CodedTable(
+                np.concatenate([table.codes for table in of]),
+                np.concatenate([t.parent + shift for t, shift in zip(of, shifts, strict=False)]),
+                np.concatenate([table.position for table in of]),
+            )
+            if parent is not None:
+                self.enter_first(name, out)
+        return out
 
     # Records to tables.
 

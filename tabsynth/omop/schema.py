@@ -40,8 +40,8 @@ from tabsynth.schema.schema import Schema
 from tabsynth.schema.temporal import Date
 from tabsynth.synthesizers.linked.estimator import LinkedMargNet
 
-SHARE = 0.12  # of the budget of a fit, in μ²: the release of concepts
-MOST_CONCEPTS = 80  # of one person, that count fully: the L2 norm of what a person adds is at most 1 in any case
+SHARE = 0.2  # of the budget of a fit, in μ²: the release of concepts
+MOST_CONCEPTS = 64  # of one person, that count fully: the L2 norm of what a person adds is at most 1 in any case
 CLEAR = 2.5  # standard deviations of noise: concepts of a vocabulary with more persons are modelled one by one
 MOST_MODELLED = 400  # concepts of one column
 SMALL = 60  # concepts of a column that are all modelled where a vocabulary lists them
@@ -75,7 +75,7 @@ def omop_schema(
     database : OmopDatabase
         See :func:`tabsynth.omop.read_omop`.
     epsilon, delta : float
-        The budget of the fit, of which the selection of concepts takes 12% in μ². The fit with the schema counts it.
+        The budget of the fit, of which the selection of concepts takes 20% in μ². The fit with the schema counts it.
     dates : pair of str, optional
         The first and the last date of the records, from public knowledge; others are refused. Default: 1980-01-01 and
         2039-12-31, and dates beyond count as these.
@@ -110,7 +110,7 @@ def omop_schema(
             project.admit_draft(charges, mu, GAUSSIAN_FILTER, after)
         charges.unit = "person_id"
         try:
-            selected = select(builder, mu, charges, random_state)
+            selected, std = select(builder, mu, charges, random_state)
         finally:
             charges.close()
     facts: JsonObject = {
@@ -118,6 +118,7 @@ def omop_schema(
         "seeded": random_state is not None,
         "public": ["columns of the CDM", "concepts of the vocabulary"],
         "release": new_name(),
+        "std": std,
     }
     if charges.project is not None:
         facts |= {"project": charges.project, "run": charges.run}
@@ -264,6 +265,10 @@ class _Builder:
             out["since"] = since
         if self.repeats(name):
             out["repeats"] = self.repeats(name)
+        for column, values in of.get("events", {}).items():
+            there = [value for value in values if value in (self.known[name, column] or ())]
+            if there:
+                out["events"] = {column: there}
         if name == "person":
             out["before"] = {"year_of_birth": [visit[0], "death.death_date"]}
         return out
@@ -321,21 +326,25 @@ def _items(builder: _Builder) -> pd.DataFrame:
 
 
 def weights_of(items: pd.Series, scale: int) -> np.ndarray:
-    """Return the weight of each concept of persons with so many, in multiples of 1 / scale; of their squares each person has 1 at most."""
+    """Return the weight of a concept of persons whose concepts count as so many, in multiples of 1 / scale."""
     return np.floor(scale * np.minimum(1 / np.sqrt(items.to_numpy(float)), MOST_CONCEPTS**-0.5))
 
 
-def select(builder: _Builder, mu: float, ledger: Ledger, seed: int | None) -> Selected:
-    """Return the selected concepts of each column, with the share of persons who have each.
+def select(
+    builder: _Builder, mu: float, ledger: Ledger, seed: int | None
+) -> tuple[Selected, float]:
+    """Return the selected concepts of each column, with the share of persons who have each, and the standard deviation of the noise on a share.
 
     Formal guarantees
     -----------------
-    A person with k − 1 different concepts, over all columns, adds the weight ⌊u min(1/√k, 1/√D)⌋/u to each, and to the number
-    of persons, where 1/u is the unit of weights and D is :data:`MOST_CONCEPTS`. So what one person adds has an L2 norm of at
-    most 1, and sums are whole multiples of 1/u, without rounding. Concepts of a vocabulary are known without the records, but
+    A person with a different concepts, over all columns, of which b are in several rows, adds the weight w = ⌊u min(1/√k, 1/√D)⌋/u to
+    the number of persons and to each concept, and half of it to each of the b as one that is there again, where
+    k = 1 + a + b/4, 1/u is the unit of weights and D is :data:`MOST_CONCEPTS`. So what one person adds has an L2 norm of at
+    most w√k ≤ 1, and sums are whole multiples of 1/u, without rounding. Concepts of a vocabulary are known without the records, but
     for columns with too many to list. Of others only those are looked at whose noisy sum passes the threshold of
-    :meth:`tabsynth.drafting.budget.DraftBudget.threshold`, whose proof holds for weights of at most 1/√k, and k up to the
-    public :data:`MOST_ITEMS`. Shares are post-processing.
+    :meth:`tabsynth.drafting.budget.DraftBudget.threshold` for half of the chance. Its proof holds for k values of weights of at most
+    1/√k, and k up to the public :data:`MOST_ITEMS`: so for the a concepts, and for the b, each with half of the chance. Shares
+    are post-processing.
     """
     counted_places = [place for place in builder.places() if builder.counts(*place)]
     public = all(builder.known[place] is not None for place in counted_places)
@@ -348,12 +357,15 @@ def select(builder: _Builder, mu: float, ledger: Ledger, seed: int | None) -> Se
     rows = PrivateTable((_items(builder), len(builder.database.tables["person"])), ledger)
     items, persons = rows.read(account)
     scale = budget.scale
-    each = weights_of(items.groupby("person")["code"].transform("size") + 1, scale)
+    again = items["place"].str.endswith(f" {AGAIN}").to_numpy()
+    number = 1 + np.bincount(items["person"], np.where(again, 0.25, 1.0), minlength=persons)
+    alone = weights_of(pd.Series(number), scale)
+    each = alone[items["person"].to_numpy()]
+    each = np.where(again, each // 2, each)
     sums = pd.Series(each).groupby([items["place"].to_numpy(), items["code"].to_numpy()]).sum()
-    alone = pd.Series(np.bincount(items["person"], minlength=persons) + 1)
-    least = 0.0 if public else budget.threshold(std, chance, MOST_ITEMS)
+    least = 0.0 if public else budget.threshold(std, chance / 2, MOST_ITEMS)
     names, labels, thresholds = [PERSONS], [[PERSONS]], [0.0]
-    values = [np.array([weights_of(alone, scale).sum()])]
+    values = [np.array([alone.sum()])]
     for name, column in counted_places:
         known, place = builder.known[name, column], f"{name}.{column}"
         for suffix in ("", f" {AGAIN}") if builder.repeats(name) == column else ("",):
@@ -375,8 +387,10 @@ def select(builder: _Builder, mu: float, ledger: Ledger, seed: int | None) -> Se
     for place, of_place, counted, threshold in of_columns:
         largest = np.argsort(-counted, kind="stable")[:MOST_MODELLED].tolist()
         clear = [(of_place or ())[i] for i in largest if counted[i] > threshold]
-        shares = dict(zip(clear, (counted[largest[: len(clear)]] / total).tolist(), strict=True))
+        of_total = total / 2 if place.endswith(f" {AGAIN}") else total
+        found = counted[largest[: len(clear)]] / of_total
+        shares = dict(zip(clear, found.tolist(), strict=True))
         out[place] = {int(code): share for code, share in shares.items() if code != 0}
         passed.append(clear)
     note_passed(CONCEPTS, [[PERSONS], *passed])
-    return out
+    return out, std / total

@@ -71,6 +71,9 @@ class TableKeys(Shown):
         Of the root: from a column of years to dates of its children, ``table.column``, that synthetic years are not after.
     repeats : str, optional
         A column of whole numbers that are codes, of which rows of one root repeat earlier ones: they are modelled as such.
+    events : dict, optional
+        Of a child of the root: from a categorical column to values, such as the kind of a visit to those of stays in
+        hospital. What a row of the root has by its first such row, and what follows on it, is counted by rows of the root.
     """
 
     key: str | tuple[str, ...] | None = None
@@ -85,6 +88,7 @@ class TableKeys(Shown):
     since: Mapping[str, Sequence[str]] | None = None
     before: Mapping[str, Sequence[str]] | None = None
     repeats: str | None = None
+    events: Mapping[str, Sequence[str | int]] | None = None
 
     def __post_init__(self) -> None:
         """Check the values of the fields."""
@@ -104,6 +108,14 @@ class TableKeys(Shown):
                     f"Expected {name} of keys to be a dict from columns to one or two others, got {quote(value)}."
                 )
             object.__setattr__(self, name, {str(c): tuple(r) for c, r in value.items()})
+        if self.events is not None:
+            listed = [*self.events.values()] if isinstance(self.events, Mapping) else []
+            if len(listed) != 1 or not isinstance(listed[0], list | tuple) or not listed[0]:
+                raise InputError(
+                    f"Expected events of keys to be a dict from one column to a list of its values, got {quote(self.events)}."
+                )
+            events = {str(column): tuple(values) for column, values in self.events.items()}
+            object.__setattr__(self, "events", events)
         for name in ("key", "parent", "parent_key", "order", "repeats"):
             value = getattr(self, name)
             parts = list(value) if isinstance(value, list | tuple) and "key" in name else [value]
@@ -129,7 +141,7 @@ class TableKeys(Shown):
         needed = ("parent_key", "max_children")
         if self.parent is None:
             own = ("order", "increasing", "gaps", "orphans", "inherited", "since", "repeats")
-            for name in (*needed, *own):
+            for name in (*needed, *own, "events"):
                 if getattr(self, name) not in (None, REFUSE):
                     raise InputError(
                         f"Keys with {name} need the parent; name it, or leave {name} out."
@@ -439,6 +451,19 @@ class LinkedSchema(Shown):
                 raise InputError(
                     f"{where}: repeats names column {quote(keys.repeats)}, which is not one of whole numbers without nulls."
                 )
+
+        for column, values in (keys.events or {}).items():
+            if keys.parent != self.root:
+                raise InputError(
+                    f"{where}: events are of a child of {quote(self.root)}; leave them out here."
+                )
+            declared: Any = schema[column] if column in schema.names else None
+            known = getattr(declared, "codes", ()) or getattr(declared, "categories", ())
+            for value in values:
+                if value not in known:
+                    raise InputError(
+                        f"{where}: events names {column}={quote(value)}, which is no value of a categorical column; correct it."
+                    )
 
     @property
     def released(self) -> JsonMapping | None:

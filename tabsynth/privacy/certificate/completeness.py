@@ -199,10 +199,16 @@ def _figures(item: JsonMapping) -> str:
 
 
 def _tables_with_counts(public: JsonMapping) -> tuple[str, ...]:
-    """Return the linked tables whose records a fit must have counted: the root, and where a row may have two children."""
-    tables = section(public, "tables")
+    """Return the linked tables whose records a fit must have counted: all but those of which a root row has one row at most."""
+    keys = {
+        str(name): section(section(public, "tables"), str(name))
+        for name in section(public, "tables")
+    }
+    roots = [name for name, of in keys.items() if of.get("parent") is None]
     return tuple(
-        str(name) for name in tables if section(tables, str(name)).get("max_children") != 1
+        name
+        for name, of in keys.items()
+        if of.get("max_children") != 1 or of.get("parent") not in roots
     )
 
 

@@ -22,6 +22,7 @@ from tabsynth.design import UNCHANGED
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.methods import (
     AUTOENCODER,
+    BY_EVENT,
     CLASS_VOTES,
     CONCEPTS,
     COUNT,
@@ -32,6 +33,7 @@ from tabsynth.methods import (
     LINKED,
     ONE_WAY,
     OVERLAP,
+    PROFILES,
     TABLES,
     TOTAL,
     VOTES,
@@ -111,7 +113,7 @@ UNITS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(DRAFT, DRAFTED),
     DIFFERENT: (OF_DIFFERENT,),
     CONCEPTS: DRAFTED,
-    **dict.fromkeys((TABLES, JOINT, "joint counts again"), (SETS,)),
+    **dict.fromkeys((TABLES, JOINT, "joint counts again", PROFILES, BY_EVENT), (SETS,)),
     "departure from the pairs": (DEPARTED,),
     ONE_WAY: (SETS, *COUNTS),
     "scores of pairs": (SCORED,),

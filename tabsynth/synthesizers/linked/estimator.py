@@ -18,17 +18,28 @@ from tabsynth._threads import limit_threads
 from tabsynth._typing import JsonObject
 from tabsynth._validate import in_range, one_of, quote
 from tabsynth.encoding.derived import encoder_of
-from tabsynth.encoding.gaps import is_gap
+from tabsynth.encoding.gaps import GAP, is_gap
 from tabsynth.encoding.keys import plain_tables, split_keys
-from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, STEP, LinkedEncoder, Records
+from tabsynth.encoding.linked import (
+    ANCESTOR,
+    CHILDREN,
+    OWN,
+    PREVIOUS,
+    STEP,
+    LinkedEncoder,
+    Records,
+)
+from tabsynth.encoding.profiles import Profiles
 from tabsynth.encoding.rows import Rows, SharedRows
 from tabsynth.errors import FileFormatError, InputError
+from tabsynth.methods import BY_EVENT, PROFILES
 from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.certificate.attached import attach
 from tabsynth.privacy.certificate.certificate import unchanged_facts
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-from tabsynth.privacy.noise.counts import share_interval, stated_share
+from tabsynth.privacy.noise.counts import NoisyCounts, share_interval, stated_share
+from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.linked import DROP, AnySchemaLike, LinkedSchema, read_schema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.conditions import Condition
@@ -38,7 +49,13 @@ from tabsynth.synthesizers.linked.network import ContextFit
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import STAGE, MargNetFit
 from tabsynth.synthesizers.margnet.estimator import boxes_of, least_noise, settings_from
-from tabsynth.synthesizers.margnet.measurement import OneWay, PrivateMarginals, Task
+from tabsynth.synthesizers.margnet.measurement import (
+    OF_SETS,
+    OneWay,
+    PrivateMarginals,
+    Task,
+    count_records,
+)
 from tabsynth.synthesizers.margnet.selection import Measurements, Workload
 from tabsynth.synthesizers.margnet.weighting import WeightedColumns
 from tabsynth.synthesizers.method import (
@@ -66,13 +83,21 @@ from tabsynth.training.loop import Progress, TrainingMonitor
 # What pairs of later children must be worth to be counted, as a multiple of what those of the root must be. More of the
 # noise is left after their fit, for they are few: on patients and visits at ε = 1 transitions go from 0.248 to 0.241.
 WORTH_OF_LATER = 3.0
+# Shares of the budget of profiles, and of the codes by the first event, where the schema has them.
+PROFILE_SHARES = {PROFILES: 0.2, BY_EVENT: 0.07}
+ROOT_SHARE, DEEP_ROOT_SHARE = 0.4, 0.25
+DOUBT = 2.0  # standard deviations of the noise of their scores that are taken off before pairs are chosen
+SCORES_OF_LATER = 2.5  # times as much of the budget of such tables goes to scores of pairs
 SMALLEST_COUNT = 0.5  # that a code of first children is taken to have
 WIDEST_SHARE = 0.5  # that an interval of a share may have to be stated
-LEAST_GROUPS, MOST_GROUPS = 2_000, 10_000  # that are drawn for the contexts of a step
 
 
-def neighbours(records: Records) -> Workload:
+def neighbours(records: Records, events: int | None = None) -> Workload:
     """Return what matters most: the numbers of children, and the pairs of one column in a child and in the one before it.
+
+    Where rows have children in turn, their numbers are counted with the ordered columns of the ancestors, among which are other
+    numbers. In the table of events the column that says which rows are events matters, though they may be few: so it is counted with the
+    other columns of its row, with those of the ancestors, and with itself in the row before.
 
     The pairs are counted in any case. The numbers decide the sizes of all groups, and which first children begin groups of
     more than one: so of the root, each other column is counted with them. Of later children, which are few, columns of
@@ -83,16 +108,32 @@ def neighbours(records: Records) -> Workload:
         other_columns = set(range(len(records.columns))).difference(numbers)
         pairs = sorted((min(i, j), max(i, j)) for i in numbers for j in other_columns)
         return Workload(tuple(pairs), None, tuple(numbers))
+    # Of a column with gaps, rows after the first one of a parent have the value that follows from the gap.
+    followed = {c.column.name.removesuffix(GAP) for c in records.columns if is_gap(c.column.name)}
     columns_of_row = {
-        c.column.name: j for j, c in enumerate(records.columns) if _is(c, OWN, records.table)
+        c.column.name: j
+        for j, c in enumerate(records.columns)
+        if _is(c, OWN, records.table) and c.column.name not in followed
     }
     pairs = [
         (j, columns_of_row[c.column.name])
         for j, c in enumerate(records.columns)
         if _is(c, PREVIOUS, records.table) and c.column.name in columns_of_row
     ]
+    children = [j for j, column in enumerate(records.columns) if column.role == CHILDREN]
+    above = [j for j, c in enumerate(records.columns) if c.role == ANCESTOR and c.ordered]
+    pairs += [(j, number) for j in above for number in children]
+    if events is not None:
+        of_row = (CHILDREN, OWN, ANCESTOR)
+        at = len(records.context) + events
+        others = (j for j, c in enumerate(records.columns) if c.role in of_row and j != at)
+        pairs += [(min(j, at), max(j, at)) for j in others]
     roles = (CHILDREN, OWN, STEP)
-    columns = tuple(j for j, column in enumerate(records.columns) if column.role in roles)
+    columns = tuple(
+        j
+        for j, column in enumerate(records.columns)
+        if column.role in roles and column.column.name not in followed
+    )
     return Workload(tuple(pairs), None, columns, given=tuple(range(len(records.context))))
 
 
@@ -175,7 +216,7 @@ class LinkedMethod(Method):
 
     Attributes
     ----------
-    root_share : float
+    root_share : float or None
     config : MargNetConfig
     """
 
@@ -184,7 +225,7 @@ class LinkedMethod(Method):
     model_class: ClassVar[type[FittedModel[Any]]] = LinkedModel
 
     schema: LinkedSchema
-    root_share: float
+    root_share: float | None
     config: MargNetConfig
 
     @cached_property
@@ -193,6 +234,12 @@ class LinkedMethod(Method):
         encoder = encoder_of(self.schema.plain)
         encoder.whole = self.schema
         return encoder
+
+    @cached_property
+    def profiles(self) -> Profiles | None:
+        """The profiles of rows of the root that are counted; None where there are none, or rows have survey weights."""
+        profiles = Profiles(self.encoder)
+        return profiles if profiles.sets and self.schema.design.weight is None else None
 
     @cached_property
     def weighted_columns(self) -> WeightedColumns | None:
@@ -205,9 +252,16 @@ class LinkedMethod(Method):
         """Return the counts of one table's records."""
         records, at_root = self.encoder.records[name], name == self.schema.root
         weighted = self.weighted_columns if at_root else None
-        config, workload = self.config, neighbours(records)
+        of_events = self.encoder.events
+        events = of_events[1] if of_events is not None and of_events[0] == name else None
+        config, workload = self.config, neighbours(records, events)
         if records.context:
-            config = replace(config, residual_noise=WORTH_OF_LATER * config.residual_noise)
+            worth = 1.0 if self.encoder.deep(name) else WORTH_OF_LATER
+            config = replace(
+                config,
+                residual_noise=worth * config.residual_noise,
+                scores_share=SCORES_OF_LATER * config.scores_share,
+            )
         first = len(records.context)
         return Task(
             domain=weighted or records,
@@ -217,11 +271,13 @@ class LinkedMethod(Method):
             name=f"{name}: ",
             first=first,
             last=None if weighted else first + len(records.drawn),
+            doubt=DOUBT if records.context else 0.0,
         )
 
     def check(self) -> None:
         """Refuse settings that cannot be used."""
-        in_range("root_share", self.root_share, 0, 1, low_open=True, high_open=True)
+        if self.root_share is not None:
+            in_range("root_share", self.root_share, 0, 1, low_open=True, high_open=True)
         _ = self.encoder  # a column too large for one-hot codes is refused here
 
     def check_identifiers(self) -> None:
@@ -231,32 +287,85 @@ class LinkedMethod(Method):
 
     def encode_rows(self, table: Any, key: bytes) -> dict[str, Rows | SharedRows]:
         """Return the records of each table."""
-        return self.encoder.to_rows(self.encoder.to_tables(plain_tables(self.schema, table)))
+        coded = self.encoder.to_tables(plain_tables(self.schema, table))
+        rows = self.encoder.to_rows(coded)
+        if self.profiles is not None:
+            rows[self._of_root(PROFILES)] = self.profiles.rows(coded)
+            if self.profiles.has_items:
+                rows[self._of_root(BY_EVENT)] = self.profiles.items(coded)[0]
+        return rows
+
+    def _of_root(self, stage: str) -> str:
+        """Return the purpose of a count of rows of the root with all their records."""
+        return f"{self.schema.root}: {stage}"
 
     def _shares(self) -> dict[str, float]:
         """Return the share of the privacy budget of each table with records."""
-        records = self.encoder.records
+        records, left = self.encoder.records, 1 - sum(self._profile_shares().values())
         children = len(records) - 1
-        root = self.root_share if children else 1.0
+        deep = any(self.encoder.deep(name) for name in records)
+        root = (self.root_share or (DEEP_ROOT_SHARE if deep else ROOT_SHARE)) if children else 1.0
         return {
-            name: root if name == self.schema.root else (1 - root) / children for name in records
+            name: left * (root if name == self.schema.root else (1 - root) / children)
+            for name in records
         }
+
+    def _profile_shares(self) -> dict[str, float]:
+        """Return the share of the privacy budget of each count of profiles."""
+        if self.profiles is None:
+            return {}
+        stages = [PROFILES, *([BY_EVENT] if self.profiles.has_items else [])]
+        return {stage: PROFILE_SHARES[stage] for stage in stages}
 
     def plan(self, earlier: Ledger) -> list[PlannedSpend]:
         """Return one Gaussian mechanism for each stage of each table, which together use up what a ledger has left."""
         noise = least_noise(earlier) if math.isfinite(self.epsilon) else None
+        parts = {
+            f"{name}: {stage}": share * part
+            for name, share in self._shares().items()
+            for stage, part in self.task(name).stages.items()
+        }
+        parts |= {self._of_root(stage): share for stage, share in self._profile_shares().items()}
         spends = []
-        for name, share in self._shares().items():
-            for stage, part in self.task(name).stages.items():
-                mechanism = (
-                    NoPrivacy()
-                    if noise is None
-                    else Gaussian(noise_multiplier=noise / math.sqrt(share * part))
-                )
-                spends.append(
-                    PlannedSpend(purpose=f"{name}: {stage}", mechanism=mechanism, count=1)
-                )
+        for purpose, part in parts.items():
+            mechanism = (
+                NoPrivacy() if noise is None else Gaussian(noise_multiplier=noise / math.sqrt(part))
+            )
+            spends.append(PlannedSpend(purpose=purpose, mechanism=mechanism, count=1))
         return spends
+
+    def profile_counts(self, purpose: str, rows: PrivateTable[Any]) -> NoisyCounts[Any]:
+        """Return what counts the rows of a purpose of profiles."""
+        assert self.profiles is not None
+        by_event = purpose == self._of_root(BY_EVENT)
+        sizes = self.profiles.item_sizes if by_event else self.profiles.sizes
+        return NoisyCounts(rows, sizes, partial(count_records, None))
+
+    def measure_profiles(
+        self,
+        purpose: str,
+        counts: NoisyCounts[Any],
+        spends: Sequence[PlannedSpend],
+        bits: Bits,
+        monitor: TrainingMonitor,
+    ) -> dict[str, np.ndarray]:
+        """Return noisy counts of profiles, one after the other, and the standard deviation of the noise on each."""
+        assert self.profiles is not None
+        sets, weights = self.profiles.sets, np.array(self.profiles.importance)
+        if purpose == self._of_root(BY_EVENT):
+            sets, weights = [(0, 1)], np.ones(1)
+        spend = next(spend for spend in spends if spend.purpose == purpose)
+        details = {"l2_sensitivity": 1.0, "unit": OF_SETS, "sets": len(sets)}
+        account = counts.table.ledger.open(purpose, spend.mechanism, spend.count, details)
+
+        def release() -> dict[str, np.ndarray]:
+            measured = counts.measure(account, sets, (weights / weights.sum()).tolist(), bits)
+            return {
+                "counts": np.concatenate([m.counts.ravel() for m in measured]),
+                "stds": np.concatenate([np.full(m.counts.size, m.std) for m in measured]),
+            }
+
+        return monitor.once(purpose, release)
 
     def _components(self) -> int:
         """Return the number of components of the mixture of the root's records."""
@@ -307,10 +416,14 @@ class LinkedMethod(Method):
                 measured[name] = toward_first(
                     records, measured[name], root, measured[self.schema.root]
                 )
+        of_profiles = []
+        for purpose in map(self._of_root, self._profile_shares()):
+            table = PrivateTable(rows[purpose], ledger)
+            counts = self.profile_counts(purpose, table)
+            of_profiles.append(self.measure_profiles(purpose, counts, spends, noise, monitor))
         count, population = measured[self.schema.root].rows, None
         components = self._components()
         generator = LinkedGenerator(encoder, components, config.hidden, init_rng)
-        groups = int(min(max(count, LEAST_GROUPS), MOST_GROUPS))
         curves: dict[str, dict[str, list[float]]] = {}
         # Later children are counted by row, so they are fitted with contexts of rows: their law given a context is taken to
         # be that of the population. The root becomes that of the population after all fits.
@@ -328,7 +441,7 @@ class LinkedMethod(Method):
                     mixture if weighted is None else weighted.of_rows(mixture, root.layout)
                 )
             else:
-                pool = partial(generator.contexts, name, groups, init_rng)
+                pool = partial(generator.contexts, name, init_rng)
                 fit = ContextFit(generator.network(name), pool, layout, config, *common)
                 fit.fit(monitor, f"{name}: ", share)
             curves |= {f"{name}: {of}": curve for of, curve in fit.curves.items()}
@@ -336,6 +449,9 @@ class LinkedMethod(Method):
             mixture, total = weighted.of_population(mixture, root.layout, count)
             population = weighted.within_interval(total, measured[self.schema.root].counts)
             generator.set_root(mixture)
+        if of_profiles:
+            noisy, stds = (np.concatenate([r[k] for r in of_profiles]) for k in ("counts", "stds"))
+            generator.set_profiles(noisy, stds, count, init_rng)
         return Trained(
             generator=generator.to(self.device),
             curves=curves,
@@ -427,9 +543,9 @@ class LinkedMargNet(Synthesizer):
         Makes the run reproducible; its certificate then says "not private: seeded".
     device : {"auto", "cpu", "cuda"}
     verbose : bool
-    root_share : float
-        Share of the privacy budget, in units of 1/σ², of the records of the root. The records of the other tables have
-        equal shares of the rest.
+    root_share : float, optional
+        Share of the privacy budget, in units of 1/σ², of the records of the root, beside profiles. The records of the other
+        tables have equal shares of the rest. Default: 0.4, or 0.25 where a table is further down than the root's children.
     config : MargNetConfig, optional
         Of the mixture of each table's records.
 
@@ -446,7 +562,7 @@ class LinkedMargNet(Synthesizer):
 
     method: ClassVar[str] = "linked-margnet"
 
-    root_share: float = 0.4
+    root_share: float | None = None
     config: MargNetConfig | None = None
 
     def fit(
@@ -535,7 +651,7 @@ class LinkedMargNet(Synthesizer):
         if condition is not None:
             boxes = boxes_of(generator.root, model.encoder.encoders[root], condition)
             within = condition.within
-        codes = generator.sample(n, for_codes, boxes=boxes)
+        codes = generator.draw(n, for_codes, boxes)
         tables = split_keys(schema, model.encoder.from_tables(codes, for_cells, within))
         if weights is not None:
             add_weights(tables[root], model, schema, n)
@@ -641,5 +757,5 @@ class LinkedMargNet(Synthesizer):
     def parameters_from(cls, schema: Schema | LinkedSchema, facts: Mapping[str, Any]) -> JsonObject:
         """Return the parameters of a fit from the facts of its model file."""
         settings = dict(facts["config"])
-        root_share = float(settings.pop("root_share"))
+        root_share = settings.pop("root_share")
         return {"root_share": root_share, "config": settings_from(settings)}

@@ -1,18 +1,24 @@
 """The generator of linked tables: a mixture for the records of the root, and networks that draw later children."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
 from tabsynth.encoding.gaps import is_gap
-from tabsynth.encoding.linked import OWN, PREVIOUS, CodedTable, LinkedEncoder, Records
+from tabsynth.encoding.linked import PREVIOUS, CodedTable, LinkedEncoder, Records, Repeated
+from tabsynth.encoding.profiles import Profiles
 from tabsynth.encoding.rows import SharedRows
-from tabsynth.synthesizers.linked.network import ContextNetwork
+from tabsynth.synthesizers.linked.calibration import DRAWN, choose, fit_chances
+from tabsynth.synthesizers.linked.network import CONTEXTS, ContextNetwork
 from tabsynth.synthesizers.mixture import EVERYTHING, Box, Mixture
 
 SMALLEST = 1e-30
+GROUPS, MOST_GROUPS = 2_000, 10_000  # rows of the root that are drawn at once, and at most
+ROUNDS = 8  # of draws that show how frequent codes are
+LEAST_FITTED = 1_000  # rows of the root that chances are fitted to
 
 
 class LinkedGenerator(nn.Module):
@@ -29,6 +35,10 @@ class LinkedGenerator(nn.Module):
         Draws the networks; None leaves their weights to be loaded.
     """
 
+    counts: Tensor
+    roots: Tensor
+    chances: Tensor
+
     def __init__(
         self,
         encoder: LinkedEncoder,
@@ -41,6 +51,13 @@ class LinkedGenerator(nn.Module):
         weighted = encoder.schema.design.weight is not None
         layout = encoder.records[encoder.schema.root].layout
         self.root = Mixture(layout, components, shared=weighted)
+        profiles = None if weighted else Profiles(encoder)
+        self.profiles = profiles if profiles is not None and profiles.sets else None
+        width = 0 if self.profiles is None else self.profiles.width
+        # Noisy counts of profiles and the standard deviations of their noise, of so many roots; coefficients of chances.
+        self.register_buffer("counts", torch.zeros(2, width, dtype=torch.float64))
+        self.register_buffer("roots", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("chances", torch.zeros(1 + width, dtype=torch.float64))
         self.names = [name for name in encoder.records if name != encoder.schema.root]
         self.networks = nn.ModuleList(
             ContextNetwork(encoder.records[name], hidden, rng) for name in self.names
@@ -68,18 +85,78 @@ class LinkedGenerator(nn.Module):
                 p[:, block.stop - 1] = 0
         self.root.set(p, mixture.shares)
 
+    def hold_shares(self, rng: torch.Generator) -> None:
+        """Make codes as frequent as their released shares say: the networks' biases are moved by how far drawn rows are off."""
+        assert self.profiles is not None
+        for _ in range(ROUNDS if self.profiles.released else 0):
+            tables = self.sample(2 * GROUPS, rng)
+            for name in self.profiles.released:
+                codes, shares = self.profiles.share_of(name)
+                drawn = np.asarray(self.profiles.presence(name, tables).mean(axis=0)).ravel()
+                of = self.encoder.once[name]
+                ratio = (shares + of.std + SMALLEST) / (drawn + of.std + SMALLEST)
+                self.network(name).add_bias(of.place, codes, np.log(ratio.clip(1 / 8, 8.0)))
+
+    def set_profiles(
+        self, counts: np.ndarray, stds: np.ndarray, roots: float, rng: torch.Generator
+    ) -> None:
+        """Take on noisy counts of profiles of ``roots`` rows of the root, beside the released shares; to be called after all fits."""
+        assert self.profiles is not None
+        shares, std = self.profiles.released_shares()
+        every = np.concatenate([counts, roots * shares])
+        noise = np.concatenate([stds, np.full(len(shares), roots * std)])
+        self.hold_shares(rng)
+        self.counts = torch.from_numpy(np.stack([every, noise]))
+        self.roots = torch.tensor(roots, dtype=torch.float64)
+        pool = self.sample(DRAWN * GROUPS, rng)
+        self.chances = torch.from_numpy(self._fit_chances(self.profiles.features(pool), GROUPS))
+
+    def _fit_chances(self, features: csr_matrix, n: int) -> np.ndarray:
+        """Return the coefficients of the chances of drawn rows of the root, of which ``n`` are chosen."""
+        counts, stds = n / float(self.roots) * self.counts.cpu().numpy()
+        return fit_chances(features, counts, stds, n)
+
     def sound(self) -> bool:
         """Return whether probabilities are such, and weights finite."""
-        return self.root.sound() and all(self.network(name).sound() for name in self.names)
+        finite = all(bool(torch.isfinite(b).all()) for b in (self.counts, self.chances, self.roots))
+        return finite and self.root.sound() and all(self.network(n).sound() for n in self.names)
 
-    def contexts(self, name: str, n: int, rng: torch.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Return contexts of later children of one table in ``n`` drawn groups, and the weight of each record."""
-        tables = self.sample(n, rng, upto=name, rounded=False)
-        rows = self.encoder.to_rows(tables)[name]
-        width = len(self.encoder.records[name].context)
-        if not isinstance(rows, SharedRows) or rows.shares is None or not len(rows):
-            return np.zeros((1, width), dtype=np.int64), np.ones(1)  # no group has two: any will do
-        return rows.codes[:, :width], rows.shares
+    def contexts(self, name: str, rng: torch.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Return contexts of the records of one table in drawn groups, ``CONTEXTS`` or more where groups have so many, and the weight of each."""
+        width, parts = len(self.encoder.records[name].context), list[SharedRows]()
+        for _ in range(MOST_GROUPS // GROUPS):
+            tables = self.sample(GROUPS, rng, upto=name, rounded=False)
+            rows = self.encoder.rows_of(name, tables)
+            if isinstance(rows, SharedRows):
+                parts.append(rows)
+            if sum(map(len, parts)) >= CONTEXTS:
+                break
+        codes = np.concatenate([rows.codes[:, :width] for rows in parts])
+        if not len(codes):  # no group has a record: any context will do
+            return np.zeros((1, width), dtype=np.int64), np.ones(1)
+        return codes, np.concatenate([rows.shares for rows in parts if rows.shares is not None])
+
+    def draw(
+        self, n: int, rng: torch.Generator, boxes: Sequence[Box] = EVERYTHING
+    ) -> dict[str, CodedTable]:
+        """Return codes of all tables of ``n`` rows of the root, chosen among more by their profiles where these were counted.
+
+        For many rows the chances are fitted to the rows that are drawn. For few, and under a condition, they are those of
+        :meth:`set_profiles`.
+        """
+        if self.profiles is None or not float(self.roots):
+            return self.sample(n, rng, boxes=boxes)
+        parts, bits = list[dict[str, CodedTable]](), torch.randint(2**62, (1,), generator=rng)
+        chosen_by = np.random.default_rng(int(bits))
+        for start in range(0, max(n, 1), MOST_GROUPS):
+            number = min(n - start, MOST_GROUPS)
+            drawn = self.sample(DRAWN * number, rng, boxes=boxes)
+            features, chances = self.profiles.features(drawn), self.chances.cpu().numpy()
+            if number >= LEAST_FITTED and boxes is EVERYTHING:
+                chances = self._fit_chances(features, number)
+            rows = choose(features, chances, number, chosen_by)
+            parts.append(self.encoder.take(drawn, rows))
+        return self.encoder.join(parts)
 
     def sample(
         self,
@@ -107,111 +184,181 @@ class LinkedGenerator(nn.Module):
             for name in schema.names
         }
         drawn = self.root.sample(n, rng, rounded=rounded, boxes=boxes)
-        zeros = np.zeros(n, dtype=np.int64)
-        self._enter(schema.root, drawn, zeros, zeros, tables)
-        for name in schema.names[1:]:
+        self._enter_roots(drawn, tables)
+        for name in schema.children(schema.root):
             self._draw_later(name, tables, rng)
+        self._sort(tables)
+        for name in schema.names[1:]:
+            if self.encoder.deep(name):
+                self._draw_deep(name, tables, rng)
             if name == upto:
                 break
-        self._sort(tables)
         return tables
 
-    def _enter(
-        self,
-        name: str,
-        drawn: np.ndarray,
-        parent: np.ndarray,
-        position: np.ndarray,
-        tables: dict[str, CodedTable],
-    ) -> int:
-        """Add drawn records to the tables: rows of one table, and the first children of each.
-
-        Returns
-        -------
-        int
-            How many columns of the records were of this table and those below it.
-        """
-        table, width = tables[name], len(self.encoder.columns(name))
-        start, rows = len(table.codes), len(drawn)
-        table.codes = np.concatenate([table.codes, drawn[:, :width]])
-        table.parent = np.concatenate([table.parent, parent])
-        table.position = np.concatenate([table.position, position])
+    def _enter_roots(self, drawn: np.ndarray, tables: dict[str, CodedTable]) -> None:
+        """Enter the records of the root in the tables: its rows, and the first children of each."""
+        schema = self.encoder.schema
+        width, children = len(self.encoder.columns(schema.root)), schema.children(schema.root)
+        zeros = np.zeros(len(drawn), dtype=np.int64)
+        tables[schema.root] = CodedTable(drawn[:, :width], zeros, zeros)
         used = width
-        children = self.encoder.schema.children(name)
-        for child, number in zip(children, drawn[:, width - len(children) : width].T, strict=True):
-            has = np.flatnonzero(number > 0)
-            first = np.full(rows, -1, dtype=np.int64)
-            first[has] = len(tables[child].codes) + np.arange(len(has))
-            table.first[child] = np.concatenate([table.first[child], first])
-            used += self._enter(child, drawn[has, used:], start + has, np.zeros_like(has), tables)
-        return used
+        for number, child in enumerate(children, width - len(children)):
+            has = np.flatnonzero(drawn[:, number] > 0)
+            own = slice(used, used := used + len(self.encoder.columns(child)))
+            tables[child] = CodedTable(drawn[has, own], has, np.zeros_like(has))
+            self.encoder.enter_first(child, tables)
 
-    def _draw_later(self, name: str, tables: dict[str, CodedTable], rng: torch.Generator) -> None:
-        """Draw the second, third, … children of all parents, each given its context."""
+    def _numbers(self, name: str, tables: Mapping[str, CodedTable]) -> np.ndarray:
+        """Return how many rows of a table each row of its parent has, shape (rows of the parent,)."""
         parent = str(self.encoder.schema.keys[name].parent)
         column = len(self.encoder.encoders[parent].schema.columns)
         column += self.encoder.schema.children(parent).index(name)
-        number = np.minimum(tables[parent].codes[:, column], self.encoder.most(name))
-        previous = np.arange(len(tables[name].codes))
+        return np.minimum(tables[parent].codes[:, column], self.encoder.most(name))
+
+    def _draw_later(self, name: str, tables: dict[str, CodedTable], rng: torch.Generator) -> None:
+        """Draw the second, third, … children of all rows of the root, each given its context."""
+        number, table = self._numbers(name, tables), tables[name]
+        had = self._had(name, tables)
+        previous = np.arange(len(table.codes))
         for position in range(1, self.encoder.most(name)):
-            previous = previous[number[tables[name].parent[previous]] > position]
+            previous = previous[number[table.parent[previous]] > position]
             if not len(previous):
                 return
-            context = self.encoder.context(name, previous, tables)
-            drawn = self._draw(name, context, rng)
-            start, of = len(tables[name].codes), tables[name].parent[previous]
-            self._enter(name, drawn, of, np.full(len(of), position), tables)
-            previous = start + np.arange(len(of))
+            parent, positions = table.parent[previous], np.full(len(previous), position)
+            before = positions if had is None else had.of(parent).number()
+            context = self.encoder.context(name, parent, previous, positions, tables, before)
+            drawn = self._draw(name, context, positions, rng, had)
+            previous = len(table.codes) + np.arange(len(parent))
+            table.codes = np.concatenate([table.codes, drawn])
+            table.parent = np.concatenate([table.parent, parent])
+            table.position = np.concatenate([table.position, positions])
 
-    def _draw(self, name: str, context: np.ndarray, rng: torch.Generator) -> np.ndarray:
+    def _draw_deep(self, name: str, tables: dict[str, CodedTable], rng: torch.Generator) -> None:
+        """Draw all rows of a table that is further down: of each root row one after the other."""
+        encoder, number = self.encoder, self._numbers(name, tables)
+        parent = np.repeat(np.arange(len(number)), number)
+        position = np.arange(len(parent)) - np.searchsorted(parent, parent)
+        width = len(encoder.columns(name))
+        table = CodedTable(np.zeros((len(parent), width), dtype=np.int64), parent, position)
+        tables[name] = table
+        roots = encoder.roots(name, tables)
+        place, had = np.arange(len(roots)) - np.searchsorted(roots, roots), self._had(name, tables)
+        order = np.argsort(place, kind="stable")
+        for rows in np.split(order, np.cumsum(np.bincount(place, minlength=1))[:-1]):
+            if not len(rows):
+                return
+            previous = np.where(place[rows] > 0, rows - 1, -1)
+            before = position[rows] if had is None else had.of(roots[rows]).number()
+            places = (parent[rows], previous, position[rows])
+            context = encoder.context(name, *places, tables, before)
+            table.codes[rows] = self._draw(name, context, position[rows], rng, had)
+        encoder.enter_first(name, tables)
+
+    def _had(self, name: str, tables: Mapping[str, CodedTable]) -> "_Had | None":
+        """Return the codes that each row of the root has once; None of a table without such."""
+        if name not in self.encoder.once:
+            return None
+        roots, table = len(tables[self.encoder.schema.root].codes), tables[name]
+        repeated = self.encoder.once[name]
+        had = _Had(repeated, self.encoder.columns(name)[repeated.place].size, roots)
+        if not self.encoder.deep(name):
+            had.of(table.parent).enter(table.codes)
+        return had
+
+    def _draw(
+        self,
+        name: str,
+        context: np.ndarray,
+        position: np.ndarray,
+        rng: torch.Generator,
+        had: "_Had | None",
+    ) -> np.ndarray:
         """Return records of a table given their contexts, shape (n, drawn columns)."""
         records = self.encoder.records[name]
         ordered = self._ordered_columns(records)
 
-        def allowed_codes(j: int, rows: np.ndarray) -> np.ndarray | None:
+        def allowed_codes(j: int, rows: np.ndarray, p: np.ndarray) -> np.ndarray | None:
             column = records.drawn[j]
             codes = np.arange(column.size)
-            if j in ordered:
-                return codes >= context[rows, ordered[j], None]  # not below the previous child's
-            if is_gap(column.column.name) and (column.role, column.table) == (OWN, name):
-                # Null is for first children.
-                return np.broadcast_to(codes < column.size - 1, (len(rows), len(codes)))
-            # Whether there is a first child follows from the number of children.
-            return (
-                np.broadcast_to(codes < column.absent, (len(rows), len(codes)))
-                if column.optional
-                else None
-            )
+            if had is not None and j == had.place:
+                return had.without_seen(rows, p)
+            if j in ordered:  # not below the code of the previous row of the same parent
+                lowest = np.where(position[rows] > 0, context[rows, ordered[j]], 0)
+                return (p + SMALLEST) * (codes >= lowest[:, None])
+            if is_gap(column.column.name):  # null is for first rows of a parent
+                null = codes == column.size - 1
+                return (p + SMALLEST) * (null == (position[rows, None] == 0))
+            return None
 
-        return self.network(name).draw(context, rng, allowed_codes)
+        drawn = self.network(name).draw(context, rng, allowed_codes)
+        if had is not None:
+            had.enter(drawn)
+        return drawn
 
     def _ordered_columns(self, records: Records) -> dict[int, int]:
-        """Return for drawn columns that do not decrease from child to child, by number, the previous child's column."""
+        """Return for drawn columns that do not decrease from row to row, by number, the previous row's column."""
         keys = self.encoder.schema.keys[records.table]
         names = {keys.order, *(keys.increasing or ())}
-        of_table = [
-            (j, column)
-            for j, column in enumerate(records.columns)
-            if column.table == records.table and column.column.name in names
-        ]
-        previous = {c.column.name: j for j, c in of_table if c.role == PREVIOUS}
         return {
-            j - len(records.context): previous[c.column.name]
-            for j, c in of_table
-            if c.role == OWN and c.column.name in previous
+            c.place: j
+            for j, c in enumerate(records.context)
+            if c.role == PREVIOUS and c.column.name in names
         }
 
     def _sort(self, tables: dict[str, CodedTable]) -> None:
-        """Put children in the order of their parents, and of their positions."""
-        for name in self.encoder.schema.names[1:]:
+        """Put children of the root in the order of their parents, and of their positions."""
+        for name in self.encoder.schema.children(self.encoder.schema.root):
             table = tables[name]
             order = np.lexsort((table.position, table.parent))
             tables[name] = CodedTable(
                 table.codes[order], table.parent[order], table.position[order]
             )
-            new = np.empty(len(order), dtype=np.int64)
-            new[order] = np.arange(len(order))
-            for child in self.encoder.schema.children(name):
-                tables[child].parent = new[tables[child].parent]
-        for name in self.encoder.schema.names[1:]:
             self.encoder.enter_first(name, tables)
+
+
+class _Had:
+    """The codes of a column that rows of the root have, each of which they have once.
+
+    Parameters
+    ----------
+    repeated : Repeated
+    size : int
+        Codes of the column.
+    roots : int
+    """
+
+    def __init__(self, repeated: Repeated, size: int, roots: int) -> None:
+        self.place, self.again = repeated.place, repeated.again
+        self.once = np.isin(np.arange(size), repeated.codes)
+        self.seen = np.zeros((roots, size), dtype=bool)
+        self.different = np.zeros(roots, dtype=np.int64)
+        self.roots = np.zeros(0, dtype=np.int64)
+
+    def of(self, roots: np.ndarray) -> "_Had":
+        """Take the root rows that the next rows are of, at most one row of each."""
+        self.roots = roots
+        return self
+
+    def number(self) -> np.ndarray:
+        """Return how many codes each of the root rows has."""
+        return self.different[self.roots]
+
+    def without_seen(self, rows: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """Return probabilities of codes without those that roots have: their share goes to other codes, not to "again".
+
+        How likely "again" is has been learned with the number of codes that a root has, so it stays as it is.
+        """
+        seen = self.seen[self.roots[rows]]
+        left = np.where(seen & self.once, 0.0, p + SMALLEST)
+        left[:, self.again] = 0.0
+        again = p[:, self.again] * seen.any(axis=1)
+        left *= ((1 - again) / np.maximum(left.sum(axis=1), SMALLEST))[:, None]
+        left[:, self.again] = np.where(left.any(axis=1), again, 1.0)
+        return left
+
+    def enter(self, drawn: np.ndarray) -> None:
+        """Enter the codes of drawn rows."""
+        code = drawn[:, self.place]
+        has = code != self.again
+        self.seen[self.roots[has], code[has]] = True
+        self.different[self.roots[has]] += 1

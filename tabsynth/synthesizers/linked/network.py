@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from tabsynth.encoding.linked import Records
-from tabsynth.synthesizers.margnet.estimation import MargNetFit
+from tabsynth.synthesizers.margnet.estimation import LEAST_STD, MargNetFit
 from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import mlp
 
@@ -33,6 +33,7 @@ MOST_STEPS = 600
 CHANCE = 2.0  # standard deviations of the mean squared noise above 1 that are still taken for noise
 RENEWED = 100  # steps after which groups are drawn again
 SMALLEST = 1e-12
+MOST_RATIO = 10.0  # of the counted to the drawn share of a code of the context
 GOLDEN = (math.sqrt(5) - 1) / 2
 CERTAIN = 0.02  # no closer to 0 or 1 are shares that the step terms start from
 Pool = Callable[
@@ -84,6 +85,14 @@ class ContextNetwork(nn.Module):
         last.weight.mul_(0.1)
         last.bias.copy_(torch.as_tensor(np.log(np.concatenate(marginals))))
 
+    @torch.no_grad()
+    def add_bias(self, column: int, codes: np.ndarray, by: np.ndarray) -> None:
+        """Add numbers to the last bias of some codes of a column of the record."""
+        last = self.body[-1]
+        assert isinstance(last, nn.Linear)
+        at = torch.from_numpy(codes + sum(self.sizes[:column])).to(last.bias.device)
+        last.bias[at] += torch.from_numpy(by).to(last.bias)
+
     def forward(self, context: Tensor, latent: Tensor) -> Tensor:
         """Return probabilities, shape (n, codes of all columns of the record)."""
         spots = context + self.starts
@@ -103,7 +112,7 @@ class ContextNetwork(nn.Module):
         self,
         context: np.ndarray,
         rng: torch.Generator,
-        allowed: Callable[[int, np.ndarray], np.ndarray | None] = lambda *_: None,
+        allowed: Callable[[int, np.ndarray, np.ndarray], np.ndarray | None] = lambda *_: None,
     ) -> np.ndarray:
         """Return a record for each context, shape (n, columns of the record).
 
@@ -112,7 +121,8 @@ class ContextNetwork(nn.Module):
         context : ndarray, shape (n, context columns)
         rng : torch.Generator
         allowed : callable
-            From a column's number and the rows to which codes may be drawn, bool (n, size); None where all may.
+            From a column's number, the rows and the probabilities of its codes, shape (n, size), to probabilities in their place,
+            which need not sum to 1; None leaves them.
         """
         device = self.codes.device
         out = np.empty((len(context), len(self.sizes)), dtype=np.int64)
@@ -123,9 +133,9 @@ class ContextNetwork(nn.Module):
             p = self(contexts, latent).cpu().double()
             before = {j: contexts[:, i] for i, j in self.repeats}
             for j, q in enumerate(p.split(self.sizes, dim=1)):
-                mask = allowed(j, np.arange(rows.start, rows.stop))
-                if mask is not None:
-                    q = (q + SMALLEST) * torch.from_numpy(mask.copy())
+                changed = allowed(j, np.arange(rows.start, rows.stop), q.numpy())
+                if changed is not None:
+                    q = torch.from_numpy(changed)
                 upto = q.cumsum(1)
                 u = _spread(before.get(j, torch.zeros(len(q))), rng)
                 level = torch.minimum(u * upto[:, -1:], upto[:, -1:] * (1 - 1e-12))
@@ -167,16 +177,25 @@ class _Contexts(nn.Module):
     width : int
         Codes of all context columns.
     rng : torch.Generator
+    expected : callable
+        From the share of each context code among the contexts to what it is by the noisy counts, shape (width,).
     """
 
     contexts: Tensor
     latent: Tensor
+    weights: Tensor
 
     def __init__(
-        self, network: ContextNetwork, pool: Pool, width: int, rng: torch.Generator
+        self,
+        network: ContextNetwork,
+        pool: Pool,
+        width: int,
+        rng: torch.Generator,
+        expected: Callable[[np.ndarray], np.ndarray],
     ) -> None:
         super().__init__()
         self.network, self.pool, self.rng, self.width = network, pool, rng, width
+        self.expected = expected
         self.calls = 0
 
     def forward(self) -> Tensor:
@@ -188,9 +207,14 @@ class _Contexts(nn.Module):
             chosen = np.searchsorted(upto, (np.arange(CONTEXTS) + offset) / CONTEXTS)
             self.contexts = torch.from_numpy(contexts[chosen.clip(0, len(upto) - 1)]).to(device)
             self.latent = torch.randn(CONTEXTS, LATENT, generator=self.rng).to(device)
+            codes = (self.contexts + self.network.starts).cpu().numpy().ravel()
+            drawn = np.bincount(codes, minlength=self.width) / CONTEXTS
+            ratios = np.divide(self.expected(drawn), drawn, np.ones(self.width), where=drawn > 0)
+            self.weights = torch.from_numpy(ratios).float().to(device)
         self.calls += 1
+        spots = self.contexts + self.network.starts
         fixed = torch.zeros(CONTEXTS, self.width, device=device)
-        fixed.scatter_(1, self.contexts + self.network.starts, 1.0)
+        fixed.scatter_(1, spots, self.weights[spots])
         p = self.network(self.contexts, self.latent)
         columns = p.split(self.network.sizes, dim=1)
         steps = [
@@ -252,4 +276,27 @@ class ContextFit(MargNetFit):
                 follow = np.log(counted.clip(CERTAIN) / chance)
                 self._drawing.follow[k].copy_(torch.from_numpy(follow))
         width = self.layout.blocks[context].start
-        return _Contexts(self._drawing, self._pool, width, rng)
+        return _Contexts(self._drawing, self._pool, width, rng, self._expected_shares)
+
+    def _expected_shares(self, drawn: np.ndarray) -> np.ndarray:
+        """Return the shares of context codes by the noisy counts, where these say that drawn contexts have others.
+
+        The drawn contexts differ from those that were counted. So that the network learns what follows given a context, each
+        count with a column of the context is compared with what is expected at the counted share of its codes. Counts of one
+        code, with all that they were counted with, are averaged; rare ones are moved towards the drawn share by their noise.
+        """
+        out, rows = drawn.copy(), self.measured.rows
+        for j, block in enumerate(self.layout.blocks[: len(self._drawing.starts)]):
+            groups = self.measured.resolution.pairs[j]
+            total, precision = np.zeros(int(groups.max()) + 1), 0.0
+            for m in self.measured.counts:
+                if len(m.columns) == 2 and m.columns[0] == j:
+                    weight = 1 / (m.counts.shape[1] * max(m.std, LEAST_STD) ** 2)
+                    total, precision = total + weight * m.counts.sum(1), precision + weight
+            if precision:
+                std = precision**-0.5
+                share = np.bincount(groups, drawn[block.start : block.stop])
+                counted = (total / precision).clip(0.0)
+                ratio = ((counted + std) / (rows * share + std)).clip(1 / MOST_RATIO, MOST_RATIO)
+                out[block.start : block.stop] *= ratio[groups]
+        return out

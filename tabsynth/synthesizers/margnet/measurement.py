@@ -83,6 +83,9 @@ from tabsynth.tables.counter import RowCounter
 from tabsynth.training.loop import TrainingMonitor
 
 Set = tuple[int, ...]
+OF_SETS = (
+    "counts of each set of columns, scaled by the root of its share of the budget"  # a unit of sums
+)
 ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "joint counts"
 INTERACTIONS, TABLES = "sign interactions", "declared tables"
 DEPARTURE, AGAIN = "departure from the pairs", "joint counts again"
@@ -123,6 +126,9 @@ class Task:
         They are counted at each of their levels.
     public : ndarray, shape (rows, columns), int, optional
         Codes of a public table that is a prior of the counts: the budget may follow it.
+    doubt : float
+        Standard deviations of the noise of scores that are taken off each score before pairs are chosen; scores are then at most
+        what the shares of the columns' values allow.
     """
 
     domain: Domain
@@ -135,6 +141,7 @@ class Task:
     last: int | None = None
     tables: Sequence[DeclaredTable] = ()
     public: np.ndarray | None = None
+    doubt: float = 0.0
 
     @property
     def end(self) -> int:
@@ -232,7 +239,7 @@ class Selection:
     grids: list[Grid] = field(default_factory=list)
 
 
-def _count(
+def count_records(
     schema: Any,
     rows: PrivateRows | SharedRows | RowCounter,
     sets: Sequence[Set],
@@ -280,7 +287,7 @@ class PrivateMarginals:
         }
         sizes = task.domain.sizes
         self.counts: NoisyCounts[Any] = NoisyCounts(
-            table, sizes, partial(_count, task.domain), bound=float(task.design.rows)
+            table, sizes, partial(count_records, task.domain), bound=float(task.design.rows)
         )
         self.columns: list[Set] = [(j,) for j in range(len(sizes))]
         self.whole = Resolution.by_value(sizes)
@@ -637,7 +644,7 @@ class PrivateMarginals:
 
     def _open(self, stage: str, details: JsonObject) -> Account:
         spend = self.spends[stage]
-        unit = "counts of each set of columns, scaled by the root of its share of the budget"
+        unit = OF_SETS
         if stage == SCORES:
             unit = "L1 distances of the counts of all pairs from independence, over √pairs"
         if stage == DEPARTURE:
@@ -716,5 +723,11 @@ class PrivateMarginals:
             return {"distances": distances}
 
         distances = self.monitor.once(account.purpose, release)["distances"]
-        by_chance = [chance_distance(independent(pair)) for pair in pairs]
-        return distances - by_chance
+        by_chance = np.array([chance_distance(independent(pair)) for pair in pairs])
+        if not self.task.doubt:
+            return distances - by_chance
+        noise = account.whole_table_noise * self.design.rows * math.sqrt(len(pairs))
+        # Given one of its values, a column with shares p is at most 1 - p away from its distribution, in total variation.
+        most = [2 * (of.sum() - (of**2).sum() / of.sum()) for of in expected]
+        largest = [min(most[a], most[b]) for a, b in pairs]
+        return np.minimum(distances - by_chance - self.task.doubt * noise, largest)
