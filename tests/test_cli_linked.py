@@ -8,7 +8,7 @@ from command_lines import refused, run
 from linked_tables import schema, tables
 
 from tabsynth import LinkedSchema
-from tabsynth.synthesizers.linked import estimator, network
+from tabsynth.synthesizers.linked import network
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -16,7 +16,7 @@ def few_contexts():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(network, "CONTEXTS", 64)
         patch.setattr(network, "MOST_STEPS", 5)
-        patch.setattr(estimator, "LEAST_GROUPS", 50)
+        patch.setattr("tabsynth.synthesizers.linked.generator.GROUPS", 50)
         yield
 
 

@@ -10,7 +10,7 @@ from linked_tables import TINY
 from omop_database import write
 
 from tabsynth import LinkedMargNet
-from tabsynth.synthesizers.linked import estimator, network
+from tabsynth.synthesizers.linked import network
 
 VISIT = "visit_occurrence"
 RECORDS = {
@@ -26,7 +26,7 @@ def few_contexts():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(network, "CONTEXTS", 64)
         patch.setattr(network, "MOST_STEPS", 5)
-        patch.setattr(estimator, "LEAST_GROUPS", 50)
+        patch.setattr("tabsynth.synthesizers.linked.generator.GROUPS", 50)
         make = LinkedMargNet.make_method
 
         def make_tiny(self, schema):
@@ -310,7 +310,7 @@ def test_fit_sample_and_release(place, tmp_path):
     copy_of(place, tmp_path)
     done = fit(tmp_path, "--save-schema", "made.schema.json")
     assert (
-        "Concepts are known from CONCEPT, or selected privately in columns with more than 100,000; 12%"
+        "Concepts are known from CONCEPT, or selected privately in columns with more than 100,000; 20%"
         in done.stdout
     )
     run("sample", "model", "-o", "made", "-n", "80", cwd=tmp_path)

@@ -23,7 +23,18 @@ from scipy import stats
 import tabsynth
 from tabsynth import InputError, LinkedSchema, Ordinal, Schema
 from tabsynth.inference import influence
-from tabsynth.methods import AUTOENCODER, CLASS_VOTES, CRITIC, JOINT, LINKED, ONE_WAY, VOTES
+from tabsynth.methods import (
+    AUTOENCODER,
+    BY_EVENT,
+    CLASS_VOTES,
+    CONCEPTS,
+    CRITIC,
+    JOINT,
+    LINKED,
+    ONE_WAY,
+    PROFILES,
+    VOTES,
+)
 from tabsynth.methods import METHODS as SINGLE
 from tabsynth.privacy.accounting.accountants import gaussian_epsilon
 from tabsynth.privacy.accounting.attackers import percent, rounded_up
@@ -208,11 +219,13 @@ def charged(method: str) -> set[str]:
         Ordinal(name=name, dtype="int64", categories=range(3)) for name in ("a", "b", "c", "d")
     )
     if method in LINKED:
-        keys = {
-            "top": {"key": "id"},
-            "low": {"parent": "top", "parent_key": "id", "max_children": 2},
-        }
-        schema = LinkedSchema({"top": schema, "low": schema}, keys=keys)
+        low = {"key": "low", "parent": "top", "parent_key": "id", "max_children": 2}
+        keys = {"top": {"key": "id"}, "low": {**low, "events": {"a": [1]}}}
+        keys["deep"] = {"parent": "low", "parent_key": "low", "max_children": 2, "repeats": "a"}
+        spent = {"purpose": CONCEPTS, "mechanism": "none", "count": 1}
+        shares = {"mechanisms": [spent], "deep.a": {"1": [0.5, 0.1]}, "std": 0.01}
+        top = Schema(schema.columns, released={**shares, "release": "made up"})
+        schema = LinkedSchema({"top": top, "low": schema, "deep": schema}, keys=keys)
         makers = [partial(tabsynth.LinkedMargNet, schema)]
     else:
         weighted = Schema(schema.columns, weight="w", max_weight=9)
@@ -352,7 +365,7 @@ def test_the_autoencoder_of_dp_wgan_is_what_the_page_says():
 
 def test_every_purpose_is_a_read_of_some_method():
     """So that the options above reach all of them."""
-    names = {*SHARES, AUTOENCODER, CRITIC, VOTES, CLASS_VOTES}
+    names = {*SHARES, AUTOENCODER, CRITIC, VOTES, CLASS_VOTES, PROFILES, BY_EVENT}
     names |= {ONE_WAY, SCORES, INTERACTIONS, TABLES, JOINT, DEPARTURE, AGAIN}
     drawn = program(EXPLANATION / "methods" / "figures.py").READS.values()
     assert {read for boxes in drawn for box in boxes.values() for read in box} == names

@@ -21,7 +21,7 @@ RUNS = 200
 
 
 def test_the_canary_adds_its_whole_sensitivity():
-    """Its records are equal in each table, their weights sum to 1, and no other root row changes."""
+    """It has one record in each table, of weight 1, and no other root row changes."""
     datasets = linked_datasets.small_datasets()
     canary = datasets.records(datasets.canary)
     assert set(canary) == {"patients", "stays", "events"}
@@ -76,6 +76,7 @@ def test_stages_that_release_nothing_are_charged_and_have_no_result():
         for table in ("patients", "stays", "events")
         for stage in ("one-way", "joint")
     }
+    stages.add("patients: profiles")
     assert set(result) == {WHOLE, *stages}
     assert result[WHOLE].epsilon_claimed == pytest.approx(8.0, rel=1e-6)
     squared = sum(result[stage].mu_claimed ** 2 for stage in stages)

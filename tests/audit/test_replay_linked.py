@@ -7,7 +7,7 @@ from record_replay.linked import linked_neighbours
 
 from tabsynth import LinkedMargNet
 from tabsynth.synthesizers import MargNetConfig
-from tabsynth.synthesizers.linked import estimator, network
+from tabsynth.synthesizers.linked import network
 
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
 PAIRS = {pair.kind.split()[-1]: pair for pair in linked_neighbours(tables(25), schema(), seed=1)}
@@ -16,7 +16,7 @@ PAIRS = {pair.kind.split()[-1]: pair for pair in linked_neighbours(tables(25), s
 @pytest.fixture(autouse=True)
 def few_contexts(monkeypatch):
     monkeypatch.setattr(network, "CONTEXTS", 64)
-    monkeypatch.setattr(estimator, "LEAST_GROUPS", 50)
+    monkeypatch.setattr("tabsynth.synthesizers.linked.generator.GROUPS", 50)
 
 
 @pytest.mark.parametrize("kind", PAIRS)

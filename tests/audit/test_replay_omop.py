@@ -14,7 +14,7 @@ from tabsynth.encoding.derived import encoder_of
 from tabsynth.omop import schema as of_schema
 from tabsynth.omop.database import read_omop
 from tabsynth.omop.schema import MOST_CONCEPTS, MOST_ITEMS, omop_schema
-from tabsynth.synthesizers.linked import estimator, network
+from tabsynth.synthesizers.linked import network
 
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
 CONDITIONS, VISITS, PERSON = "condition_occurrence", "visit_occurrence", "person_id"
@@ -151,7 +151,7 @@ def test_a_person_adds_counts_of_one(given, fixed, kind):
 def test_a_fit_with_its_selection(given, kind, listed, monkeypatch):
     """Derived columns, too, follow from the records of each person alone: all else is the same to the bit."""
     monkeypatch.setattr(network, "CONTEXTS", 64)
-    monkeypatch.setattr(estimator, "LEAST_GROUPS", 50)
+    monkeypatch.setattr("tabsynth.synthesizers.linked.generator.GROUPS", 50)
     tables, of = persons(given)
 
     def run(database, note):

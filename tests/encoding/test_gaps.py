@@ -13,7 +13,7 @@ from tabsynth import Date, InputError, LinkedMargNet, Numeric, Ordinal, Schema, 
 from tabsynth.encoding.gaps import GAP, from_gaps, gap_column, gaps_between, with_gaps
 from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.schema.linked import LinkedSchema
-from tabsynth.synthesizers.linked import estimator, network
+from tabsynth.synthesizers.linked import network
 
 DAY = Numeric(name="day", dtype="int64", low=0, high=99, bins=10, resolution=1)
 
@@ -28,7 +28,7 @@ def with_gap(**bounds):
 @pytest.fixture
 def few_contexts(monkeypatch):
     monkeypatch.setattr(network, "CONTEXTS", 64)
-    monkeypatch.setattr(estimator, "LEAST_GROUPS", 50)
+    monkeypatch.setattr("tabsynth.synthesizers.linked.generator.GROUPS", 50)
 
 
 def test_cells_follow_from_the_bounds_of_the_column():

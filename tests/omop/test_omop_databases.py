@@ -12,7 +12,7 @@ from tabsynth import InputError, LinkedMargNet
 from tabsynth.omop import schema as of_schema
 from tabsynth.omop.database import is_omop, read_omop
 from tabsynth.omop.schema import omop_schema
-from tabsynth.synthesizers.linked import estimator, network
+from tabsynth.synthesizers.linked import network
 
 CONDITIONS, VISITS = "condition_occurrence", "visit_occurrence"
 
@@ -99,7 +99,7 @@ def test_the_same_rows_are_the_same_database(given, tmp_path, monkeypatch, way):
 def test_the_same_rows_give_the_same_model(given, tmp_path, monkeypatch):
     monkeypatch.setattr(of_schema, "new_name", lambda: "name of a release")
     monkeypatch.setattr(network, "CONTEXTS", 64)
-    monkeypatch.setattr(estimator, "LEAST_GROUPS", 50)
+    monkeypatch.setattr("tabsynth.synthesizers.linked.generator.GROUPS", 50)
     made = []
     for way in ("csv", "parts", "duckdb"):
         read = read_omop(WAYS[way](tmp_path / way, given))

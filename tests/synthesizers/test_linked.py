@@ -22,7 +22,7 @@ GIVEN = tables(60)
 def few_contexts():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(network, "CONTEXTS", 64)
-        patch.setattr(estimator, "LEAST_GROUPS", 50)
+        patch.setattr("tabsynth.synthesizers.linked.generator.GROUPS", 50)
         yield
 
 

@@ -20,7 +20,7 @@ from tabsynth import (
 )
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers import MargNetConfig
-from tabsynth.synthesizers.linked import estimator, network
+from tabsynth.synthesizers.linked import network
 
 HOMES = Schema(
     [
@@ -81,7 +81,7 @@ def given(homes=300):
 def fitted():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(network, "CONTEXTS", 256)
-        patch.setattr(estimator, "LEAST_GROUPS", 300)
+        patch.setattr("tabsynth.synthesizers.linked.generator.GROUPS", 300)
         config = MargNetConfig(components=100, steps=300, hidden=(32,), latent_dim=16)
         return LinkedMargNet(linked(), epsilon=math.inf, random_state=0, config=config).fit(given())
 
@@ -157,7 +157,7 @@ def test_dates_increase_within_a_group(fitted, tmp_path):
 def test_dates_increase_in_a_fit_of_a_moment(monkeypatch):
     """Whatever the model has learned."""
     monkeypatch.setattr(network, "CONTEXTS", 64)
-    monkeypatch.setattr(estimator, "LEAST_GROUPS", 50)
+    monkeypatch.setattr("tabsynth.synthesizers.linked.generator.GROUPS", 50)
     made = LinkedMargNet(linked(), epsilon=1.0, config=TINY).fit(given(40)).sample(200)["stays"]
     gaps = made.groupby("home")["in"].diff().dropna().dt.days
     assert len(gaps) and (gaps >= 0).all()
@@ -182,7 +182,7 @@ def visits(stays=STAYS, **keys):
 def test_dates_beside_an_order_increase(order, monkeypatch, tmp_path):
     """Of a column that is not modelled, and of one that is; the file of the schema keeps what was declared."""
     monkeypatch.setattr(network, "CONTEXTS", 64)
-    monkeypatch.setattr(estimator, "LEAST_GROUPS", 50)
+    monkeypatch.setattr("tabsynth.synthesizers.linked.generator.GROUPS", 50)
     tables = given(60)
     stays = tables["stays"].sort_values("in")
     tables["stays"] = stays.assign(visit=stays.groupby("home").cumcount() + 1)

@@ -25,7 +25,7 @@ from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.encoding.rows import Rows
 from tabsynth.privacy.certificate.certificate import beside
 from tabsynth.synthesizers import MargNetConfig
-from tabsynth.synthesizers.linked import estimator, network
+from tabsynth.synthesizers.linked import network
 
 CAP = 40.0
 HOUSEHOLDS = [Categorical(name="tenure", dtype="str", categories=("own", "rent"))]
@@ -44,7 +44,7 @@ TINY = MargNetConfig(components=20, latent_dim=5, hidden=(8,), steps=5)
 def few_contexts():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(network, "CONTEXTS", 64)
-        patch.setattr(estimator, "LEAST_GROUPS", 50)
+        patch.setattr("tabsynth.synthesizers.linked.generator.GROUPS", 50)
         yield
 
 

@@ -128,8 +128,13 @@ DIAGRAMS = {
             "network": (2, 1, "network: child given\nroot and sibling", PUBLIC),
             "roots": (3, 0, "synthetic roots and\nnumbers of children", PUBLIC),
             "children": (3, 1, "synthetic children,\none after another", PUBLIC),
+            "profile": (0, 2, "what a root has in\nall its rows", PRIVATE),
+            "countsp": (1, 2, "counts + noise, one\ncharge for each root", RELEASED),
+            "chances": (2, 2, "chances of roots,\nby their profiles", PUBLIC),
+            "chosen": (3, 2, "chosen roots with\ntheir children", PUBLIC),
         },
         [
+            ("profile", "countsp", ""), ("countsp", "chances", ""), ("chances", "chosen", ""), ("children", "chosen", ""),
             ("root", "countsr", ""), ("child", "countsc", ""), ("countsr", "mixture", ""), ("countsc", "network", ""),
             ("mixture", "roots", ""), ("network", "children", ""), ("roots", "children", "context"),
         ],
@@ -151,7 +156,9 @@ READS = {
         "tables": ("declared tables",), "one": STAGES[:1], "scores": STAGES[1:3],
         "joint": (*STAGES[3:], "departure from the pairs", "joint counts again"),
     },
-    "linked-margnet": {"countsr": STAGES, "countsc": STAGES},
+    "linked-margnet": {
+        "countsr": STAGES, "countsc": STAGES, "countsp": ("profiles", "codes by the first event"),
+    },
 }  # fmt: skip
 
 
