@@ -85,7 +85,10 @@ from tabsynth.training.loop import Progress, TrainingMonitor
 WORTH_OF_LATER = 3.0
 # Shares of the budget of profiles, and of the codes by the first event, where the schema has them.
 PROFILE_SHARES = {PROFILES: 0.2, BY_EVENT: 0.07}
-ROOT_SHARE, DEEP_ROOT_SHARE = 0.4, 0.25
+ROOT_SHARE, ROOT_WEIGHT = (
+    0.4,
+    5 / 3,
+)  # the most of the budget, and as a multiple of another table's share
 DOUBT = 2.0  # standard deviations of the noise of their scores that are taken off before pairs are chosen
 SCORES_OF_LATER = 2.5  # times as much of the budget of such tables goes to scores of pairs
 SMALLEST_COUNT = 0.5  # that a code of first children is taken to have
@@ -255,13 +258,15 @@ class LinkedMethod(Method):
         of_events = self.encoder.events
         events = of_events[1] if of_events is not None and of_events[0] == name else None
         config, workload = self.config, neighbours(records, events)
+        doubt = 0.0
         if records.context:
             worth = 1.0 if self.encoder.deep(name) else WORTH_OF_LATER
-            config = replace(
-                config,
-                residual_noise=worth * config.residual_noise,
-                scores_share=SCORES_OF_LATER * config.scores_share,
-            )
+            config = replace(config, residual_noise=worth * config.residual_noise)
+        if (
+            records.context and self.profiles is not None
+        ):  # many columns, and few of their pairs matter
+            doubt = DOUBT
+            config = replace(config, scores_share=SCORES_OF_LATER * config.scores_share)
         first = len(records.context)
         return Task(
             domain=weighted or records,
@@ -271,7 +276,7 @@ class LinkedMethod(Method):
             name=f"{name}: ",
             first=first,
             last=None if weighted else first + len(records.drawn),
-            doubt=DOUBT if records.context else 0.0,
+            doubt=doubt,
         )
 
     def check(self) -> None:
@@ -303,8 +308,8 @@ class LinkedMethod(Method):
         """Return the share of the privacy budget of each table with records."""
         records, left = self.encoder.records, 1 - sum(self._profile_shares().values())
         children = len(records) - 1
-        deep = any(self.encoder.deep(name) for name in records)
-        root = (self.root_share or (DEEP_ROOT_SHARE if deep else ROOT_SHARE)) if children else 1.0
+        most = min(ROOT_SHARE, ROOT_WEIGHT / (ROOT_WEIGHT + children))
+        root = (self.root_share or most) if children else 1.0
         return {
             name: left * (root if name == self.schema.root else (1 - root) / children)
             for name in records
@@ -545,7 +550,7 @@ class LinkedMargNet(Synthesizer):
     verbose : bool
     root_share : float, optional
         Share of the privacy budget, in units of 1/σ², of the records of the root, beside profiles. The records of the other
-        tables have equal shares of the rest. Default: 0.4, or 0.25 where a table is further down than the root's children.
+        tables have equal shares of the rest. Default: 5/3 of one of these, and at most 0.4.
     config : MargNetConfig, optional
         Of the mixture of each table's records.
 
