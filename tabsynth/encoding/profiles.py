@@ -30,6 +30,11 @@ MOST_CODES = (
     8  # codes by the first event that count fully: of more, the squares of the weights sum to 1
 )
 OUTCOMES = 5  # no event; one; more; one and an end; more and an end
+OF_NUMBERS, OF_ORDER, OF_OUTCOMES = (
+    0.5,
+    10.0,
+    2.0,
+)  # how shares of the budget of sets compare: those of pairs have many cells
 MOST_GROUPS = 12  # codes of a column of the root beside an outcome
 Tables = Mapping[str, CodedTable]
 
@@ -73,7 +78,7 @@ class Profiles:
         deep = any(encoder.deep(name) for name in schema.names)
         self.classes = {name: _classes(encoder, name) for name in schema.names[1:] if deep}
         for name, starts in self.classes.items():
-            self._add([ProfileColumn(f"rows of {name}", len(starts))], [(0,)], 1.0)
+            self._add([ProfileColumn(f"rows of {name}", len(starts))], [(0,)], OF_NUMBERS)
         self.released = [name for name, of in encoder.once.items() if of.shares is not None]
         codes = {name: len(encoder.once[name].codes) for name in self.released}
         self.sequence = max(codes, key=codes.__getitem__, default=None)
@@ -83,9 +88,9 @@ class Profiles:
             self.codes, shares = self.share_of(self.sequence)
             self.leading = self.codes[np.argsort(-shares, kind="stable")[:LEADING]]
             firsts = [ProfileColumn(f"code {n + 1}", LEADING + 2) for n in range(FIRSTS)]
-            self._add(firsts, [*pairwise(range(FIRSTS))], 6.0)
+            self._add(firsts, [*pairwise(range(FIRSTS))], OF_ORDER)
         if encoder.events is not None:
-            self._add([ProfileColumn("outcome", OUTCOMES)], [(0,)], 1.0)
+            self._add([ProfileColumn("outcome", OUTCOMES)], [(0,)], OF_NUMBERS)
         by_root = [
             j
             for j, column in enumerate(self.columns)
@@ -100,7 +105,7 @@ class Profiles:
             at = len(self.columns)
             self.columns.append(ProfileColumn(column.name, min(column.size, MOST_GROUPS)))
             self.sets += [(j, at) for j in by_root]
-            self.importance += [2.0] * len(by_root)
+            self.importance += [OF_OUTCOMES] * len(by_root)
 
     def _add(
         self, columns: list[ProfileColumn], sets: Sequence[tuple[int, ...]], importance: float

@@ -84,7 +84,7 @@ from tabsynth.training.loop import Progress, TrainingMonitor
 # noise is left after their fit, for they are few: on patients and visits at ε = 1 transitions go from 0.248 to 0.241.
 WORTH_OF_LATER = 3.0
 # Shares of the budget of profiles, and of the codes by the first event, where the schema has them.
-PROFILE_SHARES = {PROFILES: 0.2, BY_EVENT: 0.07}
+PROFILE_SHARES = {PROFILES: 0.24, BY_EVENT: 0.08}
 ROOT_SHARE, ROOT_WEIGHT = (
     0.4,
     5 / 3,
