@@ -78,13 +78,14 @@ from tabsynth.synthesizers.sampling import (
 )
 from tabsynth.tables.files import write_table
 from tabsynth.tables.frames import PANDAS
-from tabsynth.training.loop import Progress, TrainingMonitor
+from tabsynth.training.loop import Progress, TrainingMonitor, run_steps
 
 # What pairs of later children must be worth to be counted, as a multiple of what those of the root must be. More of the
 # noise is left after their fit, for they are few: on patients and visits at ε = 1 transitions go from 0.248 to 0.241.
 WORTH_OF_LATER = 3.0
 # Shares of the budget of profiles, and of the codes by the first event, where the schema has them.
 PROFILE_SHARES = {PROFILES: 0.24, BY_EVENT: 0.08}
+SHARES, ROUNDS = "shares of codes", 8  # a stage of a fit, and its steps
 ROOT_SHARE, ROOT_WEIGHT = (
     0.4,
     5 / 3,
@@ -391,7 +392,14 @@ class LinkedMethod(Method):
 
     def free_steps(self) -> dict[str, int]:
         """Return the number of steps of each table's fit."""
-        return {f"{name}: {STAGE}": self.config.steps for name in self.encoder.records}
+        steps = {f"{name}: {STAGE}": self.config.steps for name in self.encoder.records}
+        return steps | (
+            {f"{self.schema.root}: {SHARES}": rounds} if (rounds := self._rounds()) else {}
+        )
+
+    def _rounds(self) -> int:
+        """Return how often drawn codes are compared with their released shares."""
+        return ROUNDS if self.profiles is not None and self.profiles.released else 0
 
     def train(
         self,
@@ -454,6 +462,12 @@ class LinkedMethod(Method):
             mixture, total = weighted.of_population(mixture, root.layout, count)
             population = weighted.within_interval(total, measured[self.schema.root].counts)
             generator.set_root(mixture)
+        run_steps(
+            f"{self.schema.root}: {SHARES}",
+            self._rounds(),
+            lambda _: generator.hold_shares(init_rng),
+            monitor,
+        )
         if of_profiles:
             noisy, stds = (np.concatenate([r[k] for r in of_profiles]) for k in ("counts", "stds"))
             generator.set_profiles(noisy, stds, count, init_rng)

@@ -17,7 +17,6 @@ from tabsynth.synthesizers.mixture import EVERYTHING, Box, Mixture
 
 SMALLEST = 1e-30
 GROUPS, MOST_GROUPS = 2_000, 10_000  # rows of the root that are drawn at once, and at most
-ROUNDS = 8  # of draws that show how frequent codes are
 LEAST_FITTED = 1_000  # rows of the root that chances are fitted to
 
 
@@ -86,16 +85,15 @@ class LinkedGenerator(nn.Module):
         self.root.set(p, mixture.shares)
 
     def hold_shares(self, rng: torch.Generator) -> None:
-        """Make codes as frequent as their released shares say: the networks' biases are moved by how far drawn rows are off."""
+        """Make codes nearly as frequent as their released shares say: networks' biases are moved by how far drawn rows are off."""
         assert self.profiles is not None
-        for _ in range(ROUNDS if self.profiles.released else 0):
-            tables = self.sample(2 * GROUPS, rng)
-            for name in self.profiles.released:
-                codes, shares = self.profiles.share_of(name)
-                drawn = np.asarray(self.profiles.presence(name, tables).mean(axis=0)).ravel()
-                of = self.encoder.once[name]
-                ratio = (shares + of.std + SMALLEST) / (drawn + of.std + SMALLEST)
-                self.network(name).add_bias(of.place, codes, np.log(ratio.clip(1 / 8, 8.0)))
+        tables = self.sample(2 * GROUPS, rng)
+        for name in self.profiles.released:
+            codes, shares = self.profiles.share_of(name)
+            drawn = np.asarray(self.profiles.presence(name, tables).mean(axis=0)).ravel()
+            of = self.encoder.once[name]
+            ratio = (shares + of.std + SMALLEST) / (drawn + of.std + SMALLEST)
+            self.network(name).add_bias(of.place, codes, np.log(ratio.clip(1 / 8, 8.0)))
 
     def set_profiles(
         self, counts: np.ndarray, stds: np.ndarray, roots: float, rng: torch.Generator
@@ -105,7 +103,6 @@ class LinkedGenerator(nn.Module):
         shares, std = self.profiles.released_shares()
         every = np.concatenate([counts, roots * shares])
         noise = np.concatenate([stds, np.full(len(shares), roots * std)])
-        self.hold_shares(rng)
         self.counts = torch.from_numpy(np.stack([every, noise]))
         self.roots = torch.tensor(roots, dtype=torch.float64)
         pool = self.sample(DRAWN * GROUPS, rng)
