@@ -30,11 +30,8 @@ MOST_CODES = (
     8  # codes by the first event that count fully: of more, the squares of the weights sum to 1
 )
 OUTCOMES = 5  # no event; one; more; one and an end; more and an end
-OF_NUMBERS, OF_ORDER, OF_OUTCOMES = (
-    0.5,
-    10.0,
-    2.0,
-)  # how shares of the budget of sets compare: those of pairs have many cells
+# How shares of the budget of sets compare: pairs of codes have many cells.
+OF_NUMBERS, OF_ORDER, OF_OUTCOMES = 1.0, 9.0, 1.5
 MOST_GROUPS = 12  # codes of a column of the root beside an outcome
 Tables = Mapping[str, CodedTable]
 
