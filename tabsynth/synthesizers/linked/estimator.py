@@ -86,10 +86,8 @@ WORTH_OF_LATER = 3.0
 # Shares of the budget of profiles, and of the codes by the first event, where the schema has them.
 PROFILE_SHARES = {PROFILES: 0.24, BY_EVENT: 0.08}
 SHARES, ROUNDS = "shares of codes", 8  # a stage of a fit, and its steps
-ROOT_SHARE, ROOT_WEIGHT = (
-    0.4,
-    5 / 3,
-)  # the most of the budget, and as a multiple of another table's share
+# Of the budget of records, the most that those of the root have, and the most as a multiple of another table's share.
+ROOT_SHARE, ROOT_WEIGHT = 0.4, 5 / 3
 DOUBT = 2.0  # standard deviations of the noise of their scores that are taken off before pairs are chosen
 SCORES_OF_LATER = 2.5  # times as much of the budget of such tables goes to scores of pairs
 SMALLEST_COUNT = 0.5  # that a code of first children is taken to have
