@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-DRAWN = 3  # times as many rows as are asked for
-TRUST = 0.05  # of the drawn rows against the counts: how much one of them tells of the population, in rows
+DRAWN = 4  # times as many rows as are asked for
+TRUST = 0.03  # of the drawn rows against the counts: how much one of them tells of the population, in rows
 STEPS = 1_000  # of the optimiser
 PASSES, CANDIDATES = 3, 10  # of exchanges, and rows that each chosen one may be exchanged for
 ALIKE = 0.5  # the most that the log-odds of rows that are exchanged differ
