@@ -11,12 +11,15 @@ from tabsynth.errors import InputError
 from tabsynth.evaluation import Columns, EvaluationConfig, measure
 from tabsynth.evaluation.attacks.gower import places
 from tabsynth.evaluation.attacks.reconstruction import (
+    ROUNDS,
+    START,
     guess_columns,
-    near_shares,
+    linkage_weights,
     nearest_rows,
     rarity,
     reconstruction,
     tree_chances,
+    weighted_shares,
 )
 from tabsynth.evaluation.inputs import meaning
 from tabsynth.schema import Column, Schema
@@ -106,12 +109,83 @@ def test_nearest_rows_and_their_shares_by_hand():
     table = np.array([[0, 0], [0, 0], [0, 1], [5, 1]])
     facts = np.array([[0, 0], [5, 0], [1, 1]])
     near = nearest_rows(facts, table, (np.linspace(0, 1, 6), None), np.random.default_rng(0))
-    assert [set(row[row >= 0].tolist()) for row in near] == [{0, 1}, {0, 1, 3}, {2}]
-    column = np.array([2, 2, 0, 1])
-    counts = np.bincount(column)
-    shares = near_shares(np.array([[0, 2, -1], [3, -1, -1]]), column, np.array([2, 0, 1]), counts)
-    # One of two rows has 2, one has 0: the former value is twice as common, so counts half.
-    np.testing.assert_allclose(shares, [[1 / 3, 2 / 3, 0], [0, 0, 1]])
+    assert near.shape == (3, 4) and set(near[0, :2]) == {0, 1} and near[2, 0] == 2
+    many = nearest_rows(facts, np.repeat(table, 50, axis=0), (None, None), np.random.default_rng(0))
+    assert many.shape == (3, 100) and sorted(many[0]) == list(range(100))
+    column, counts = np.array([2, 2, 0, 1]), np.array([1, 1, 2])
+    near, weights = np.array([[0, 2], [3, 1]]), np.array([[3.0, 1.0], [0.5, 4.0]])
+    shares = weighted_shares(near, weights, column, np.array([2, 0]), counts)
+    # Value 2 is twice as common, so it counts half; value 1 is not among those that are guessed.
+    np.testing.assert_allclose(shares, [[1.5, 1.0], [2.0, 0.0]])
+
+
+def linkage_by_hand(facts, table, near, ordered):
+    """Expectation maximisation in loops over people, rows and columns."""
+    n, columns = len(table), range(facts.shape[1])
+
+    def evidence(x, y, j):
+        place = ordered[j]
+        alike = [
+            v == x or (place is not None and abs(place[v] - place[x]) <= 0.05) for v in table[:, j]
+        ]
+        close = y == x or (place is not None and abs(place[y] - place[x]) <= 0.05)
+        same = n * (y == x) / max(1, sum(table[:, j] == x))
+        return np.array([same, n * close / max(1, sum(alike)), 1.0])
+
+    of = [
+        [[evidence(x[j], table[r, j], j) for j in columns] for r in rows]
+        for x, rows in zip(facts, near, strict=True)
+    ]
+    chances = [np.array(START) for _ in columns]
+
+    def ratio(row):
+        return np.prod([e @ c for e, c in zip(row, chances, strict=True)])
+
+    for _ in range(ROUNDS):
+        sums = [np.zeros(3) for _ in columns]
+        for person in of:
+            total = sum(ratio(row) for row in person)
+            for row in person:
+                for j, e in enumerate(row):
+                    sums[j] += ratio(row) / total * e * chances[j] / (e @ chances[j])
+        chances = [np.maximum(s / len(of), 1e-3) for s in sums]
+    out = np.array([[ratio(row) for row in person] for person in of])
+    for person, x, rows in zip(out, facts, near, strict=True):
+        if any((table[r] == x).all() for r in rows):
+            person[[(table[r] != x).any() for r in rows]] = 0
+    return out, chances
+
+
+def test_weights_of_rows_are_those_of_record_linkage():
+    rng = np.random.default_rng(8)
+    true = np.stack(
+        [rng.integers(0, 40, 60), rng.choice(3, 60, p=[0.8, 0.15, 0.05]), rng.integers(0, 4, 60)],
+        axis=1,
+    )
+    table = true.copy()
+    table[:, 0] = np.clip(table[:, 0] + rng.integers(-1, 2, 60), 0, 39)  # moved by one
+    table[:, 2] = rng.permutation(table[:, 2])  # tells nothing
+    ordered = (np.linspace(0, 1, 40), None, None)
+    facts = true[:25]
+    near = nearest_rows(facts, table, ordered, rng)[:, :30]
+    weights = linkage_weights(facts, table, near, ordered)
+    expected, (moved, copied, drawn) = linkage_by_hand(facts, table, near, ordered)
+    np.testing.assert_allclose(weights, expected, rtol=1e-8)
+    assert moved[1] > 0.4 and copied[2] < 0.2 and drawn[2] > 0.5
+    # Agreement in a rare value is worth more than in a common one.
+    rare, common = (max(weights[facts[:, 1] == value].max(axis=1)) for value in (2, 0))
+    assert rare > common
+
+
+def test_an_ordered_value_is_guessed_where_most_chance_is_near():
+    """Of five equally frequent values near 10 and twice as many rows at 90, the guess is the middle of the five."""
+    values = np.repeat([8, 9, 10, 11, 12, 90], [20, 20, 20, 20, 20, 20])
+    column = np.concatenate([values, np.repeat(np.arange(100), 20)])
+    known = np.repeat([0, 1], [120, 2000])
+    rows = np.stack([known, column], axis=1)
+    made = tables(rows, rows, rows, sizes=(2, 100), numeric=True)
+    guess = guess_columns(rows[:1], rows, [0], [1], places(made), np.random.default_rng(0))
+    assert 8 <= guess[0, 0] <= 12
 
 
 def test_trees_find_what_no_nearest_row_shows_and_know_their_classes():

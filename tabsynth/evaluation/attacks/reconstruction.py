@@ -3,9 +3,13 @@
 "SoK: Reconstruction Attacks on Synthetic Tabular Data (Insights from Winning the NIST CRC)", 2026, arXiv:2606.08372: the attacks of the team that won NIST's red-team exercise of 2025, and their memorisation test. That test
 compares the score on people of the training table with the score on other people. Only the difference is leakage.
 
-A guess adds two estimates of the chance of each value, both with classes of equal weight: that of gradient-boosted trees,
-fitted on the synthetic table, and the shares among the synthetic rows that are nearest by the known columns. Trees find what
-the table teaches about everyone, and a nearest row that is a copy of a person gives its values away.
+A guess adds two estimates of the chance of each value. Gradient-boosted trees that are fitted on the synthetic table find what it
+teaches about everyone. The 100 nearest rows find copies. Each is weighted as in record linkage: by how much likelier its known
+columns are in a copy of the person than in another row, so that agreement in a rare value counts more. Where rows equal the person
+in all known columns, only these count. The guess is the value with the highest expected score.
+
+Fellegi & Sunter 1969, "A Theory for Record Linkage"; Winkler 1988, "Using the EM Algorithm for Weight Computation in the
+Fellegi-Sunter Model of Record Linkage".
 
 The score is that of NIST: a right guess counts in inverse proportion to the frequency of the true value, which is balanced
 accuracy.
@@ -27,11 +31,13 @@ from tabsynth.evaluation.results import Reconstruction, difference_of_shares
 KNOWN = 7  # columns, as many as in NIST's exercise; of a narrow table half of the columns
 MAX_TARGETS = 32  # columns that are guessed: of a wider table some are drawn
 MAX_FITTED = 20_000  # rows that the trees are fitted on
-MAX_VALUES, TREE_VALUES = (
-    250,
-    20,
-)  # the commonest values that are guessed, and those that trees tell apart
-NEAREST = 20  # rows at the same least distance, drawn from all of them
+MAX_VALUES = 250  # the commonest values that are guessed
+TREE_VALUES = 20  # the commonest values that trees tell apart
+NEAREST = 100  # rows that may be a copy of a person
+LINKED = 1000  # people by which the weights of rows are estimated
+ROUNDS = 15  # of the estimation
+START = (0.7, 0.1, 0.2)  # chances that a copy has the same value, one within 5%, and another row's
+OTHERS = 0.1  # weight of the trees' chances, as a share of the rows of the table
 FEWEST = 3  # rows for each value that trees tell apart
 TREES = {"max_iter": 5, "learning_rate": 0.5, "max_leaf_nodes": 15, "min_samples_leaf": 5}
 RECONSTRUCTION = definition_of("reconstruction")
@@ -123,61 +129,96 @@ def guess_columns(
 ) -> np.ndarray:
     """Return the guess of each target column of each person, from a table of category codes; shape (people, targets)."""
     facts, table = people[:, known], draw_rows(table, MAX_TABLE, rng)
-    near = nearest_rows(facts, table[:, known], tuple(ordered[j] for j in known), rng)
+    of_known = tuple(ordered[j] for j in known)
+    near = nearest_rows(facts, table[:, known], of_known, rng)
+    weights = linkage_weights(facts, table[:, known], near, of_known)
     fitted = draw_rows(table, MAX_FITTED, rng)
     out = np.empty((len(people), len(targets)), dtype=np.int64)
     for i, j in enumerate(targets):
         counts = np.bincount(table[:, j])
         values = np.argsort(-counts, kind="stable")[: min(MAX_VALUES, np.count_nonzero(counts))]
-        chances = near_shares(near, table[:, j], values, counts)
-        chances[:, :TREE_VALUES] += tree_chances(
-            facts, fitted[:, known], fitted[:, j], values[:TREE_VALUES]
-        )
-        out[:, i] = values[chances.argmax(axis=1)]
+        score = weighted_shares(near, weights, table[:, j], values, counts)
+        chances = tree_chances(facts, fitted[:, known], fitted[:, j], values[:TREE_VALUES])
+        # From equal weights of classes to their frequencies; the sum of chances stays.
+        rows = chances @ counts[values[:TREE_VALUES]] / len(table) / chances.sum(axis=1)
+        score[:, :TREE_VALUES] += OTHERS * chances / rows[:, None]
+        if ordered[j] is not None:
+            score = score @ right(ordered[j], values[:, None], values[None])
+        out[:, i] = values[score.argmax(axis=1)]
     return out
 
 
 def nearest_rows(
     facts: np.ndarray, table: np.ndarray, ordered: Places, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return up to 20 of the rows at the least distance from each person, -1 in place of others; shape (people, 20)."""
+    """Return the 100 rows that are nearest to each person, or all of a smaller table; shape (people, rows)."""
     sizes = (np.concatenate([facts, table]).max(axis=0) + 1).tolist()
     searched = GowerSearch(table, sizes, ordered)
 
     def work(part: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        out = np.full((len(part), NEAREST), -1)
-        for i, record in enumerate(part):
-            distance = searched.distance(searched.differs(record))
-            rows, _ = nearest(distance, NEAREST, generator)
-            rows = rows[distance[rows] == distance[rows[0]]]
-            out[i, : len(rows)] = rows
-        return out
+        distances = (searched.distance(searched.differs(record)) for record in part)
+        return np.stack([nearest(distance, NEAREST, generator)[0] for distance in distances])
 
     return in_chunks(facts, work, rng, searched.rows)
 
 
-def near_shares(
-    near: np.ndarray, column: np.ndarray, values: np.ndarray, counts: np.ndarray
+def linkage_weights(
+    facts: np.ndarray, table: np.ndarray, near: np.ndarray, ordered: Places
 ) -> np.ndarray:
-    """Return the shares of values among the nearest rows of each person, with values of equal weight; (people, values).
+    """Return how much likelier each row is as a copy of the person than as another row; shape of ``near``.
+
+    In each column a copy has the person's value, one within 5% of an ordered column's range, or one that is drawn from the column.
+    These chances are estimated by expectation maximisation, from at most 1,000 people and their nearest rows. Where rows equal a
+    person in all columns, the weight of others is 0.
+    """
+    least, columns = 1 / len(table), []
+    for values, column, place in zip(facts.T, table.T, ordered, strict=True):
+        share = np.bincount(column, minlength=values.max() + 1) / len(table)
+        unique, index = np.unique(values, return_inverse=True)
+        codes = np.arange(len(share))
+        alike = np.array([share[right(place, codes, value)].sum() for value in unique])[index]
+        same, close = column[near] == values[:, None], right(place, column[near], values[:, None])
+        same = same / np.maximum(share[values], least)[:, None]
+        close = close / np.maximum(alike, least)[:, None]
+        columns.append(np.stack([same, close, np.ones(same.shape)], axis=-1))
+    chances, step = np.tile(START, (len(columns), 1)), -(-len(facts) // LINKED)
+    for _ in range(ROUNDS):
+        ratios = [of[::step] @ chance for of, chance in zip(columns, chances, strict=True)]
+        logs = np.log(ratios).sum(axis=0)
+        copy = np.exp(logs - logs.max(axis=1, keepdims=True))
+        copy /= copy.sum(axis=1, keepdims=True) * len(copy)
+        for chance, of, ratio in zip(chances, columns, ratios, strict=True):
+            chance *= np.einsum("prk,pr->k", of[::step], copy / ratio)
+            np.maximum(chance, 1e-3, out=chance)
+    logs = sum(np.log(of @ chance) for of, chance in zip(columns, chances, strict=True))
+    equal = np.logical_and.reduce([of[:, :, 0] > 0 for of in columns])
+    counted = equal | ~equal.any(axis=1, keepdims=True)
+    return np.where(counted, np.exp(np.minimum(logs, 500.0)), 0.0)
+
+
+def weighted_shares(
+    near: np.ndarray,
+    weights: np.ndarray,
+    column: np.ndarray,
+    values: np.ndarray,
+    counts: np.ndarray,
+) -> np.ndarray:
+    """Return the weight of the rows of each value near each person, divided by the rows of the value; (people, values).
 
     Parameters
     ----------
-    near : ndarray, shape (people, 20)
-        As :func:`nearest_rows` returns.
-    column : ndarray, shape (rows,)
+    near, weights : ndarray, shape (people, rows)
+        As :func:`nearest_rows` and :func:`linkage_weights` return.
+    column : ndarray, shape (rows of the table,)
     values : ndarray, shape (values,)
     counts : ndarray
         Rows of each category code.
     """
-    position = np.full(len(counts), -1)
+    position = np.full(len(counts), len(values))
     position[values] = np.arange(len(values))
-    votes = np.where(near < 0, -1, position[column[near]])
-    person, vote = np.nonzero(votes >= 0)
-    shares = np.zeros((len(near), len(values)))
-    np.add.at(shares, (person, votes[person, vote]), 1.0)
-    shares /= counts[values]
-    return shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
+    cells = np.arange(len(near))[:, None] * (len(values) + 1) + position[column[near]]
+    sums = np.bincount(cells.ravel(), weights.ravel(), len(near) * (len(values) + 1))
+    return sums.reshape(len(near), -1)[:, :-1] / counts[values]
 
 
 def tree_chances(
