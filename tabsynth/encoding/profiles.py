@@ -31,7 +31,7 @@ MOST_CODES = (
 )
 OUTCOMES = 5  # no event; one; more; one and an end; more and an end
 # How shares of the budget of sets compare: pairs of codes have many cells.
-OF_NUMBERS, OF_ORDER, OF_OUTCOMES = 1.0, 9.0, 1.5
+OF_NUMBERS, OF_ORDER, OF_OUTCOMES = 1.0, 11.0, 1.5
 MOST_GROUPS = 12  # codes of a column of the root beside an outcome
 Tables = Mapping[str, CodedTable]
 

@@ -84,7 +84,7 @@ from tabsynth.training.loop import Progress, TrainingMonitor, run_steps
 # noise is left after their fit, for they are few: on patients and visits at ε = 1 transitions go from 0.248 to 0.241.
 WORTH_OF_LATER = 3.0
 # Shares of the budget of profiles, and of the codes by the first event, where the schema has them.
-PROFILE_SHARES = {PROFILES: 0.24, BY_EVENT: 0.08}
+PROFILE_SHARES = {PROFILES: 0.27, BY_EVENT: 0.08}
 SHARES, ROUNDS = "shares of codes", 8  # a stage of a fit, and its steps
 # Of the budget of records, the most that those of the root have, and the most as a multiple of another table's share.
 ROOT_SHARE, ROOT_WEIGHT = 0.4, 5 / 3
