@@ -26,9 +26,8 @@ from tabsynth.encoding.rows import SharedRows
 SINGLE, GROWTH = 8, 1.25  # numbers of rows with a class each; classes of more grow by this factor
 LEADING = 20  # codes of a sequence that are told apart
 FIRSTS = 3  # different codes of a root row whose order is counted
-MOST_CODES = (
-    8  # codes by the first event that count fully: of more, the squares of the weights sum to 1
-)
+# Codes by the first event that count fully: of more, the squares of the weights sum to 1.
+MOST_CODES = 8
 OUTCOMES = 5  # no event; one; more; one and an end; more and an end
 # How shares of the budget of sets compare: pairs of codes have many cells.
 OF_NUMBERS, OF_ORDER, OF_OUTCOMES = 1.0, 11.0, 1.5
