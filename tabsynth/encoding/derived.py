@@ -13,7 +13,8 @@ What a row becomes follows from the rows of its own root alone, so the guarantee
 :meth:`tabsynth.encoding.linked.LinkedEncoder.to_rows` hold for these tables as for others.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -99,21 +100,31 @@ class DerivedEncoder(LinkedEncoder):
                 place, codes = self.codes_alone(name, keys.repeats)
                 column = self.columns(name)[place]
                 again = int(column.encode(pd.Series([pd.NA], dtype="Int64"))[0])
-                shares, std = None, 0.0
-                if (of := self._released(name)) and (
-                    labels := column.encode(pd.Series([int(c) for c in of], dtype="Int64"))
-                ).size:
-                    by_code = dict(
-                        zip(labels.tolist(), (share for share, _ in of.values()), strict=True)
-                    )
+                shares, of = None, self._released(name)
+                if any(share for share, _ in of.values()):
+                    labels = column.encode(pd.Series([*of], dtype="Int64")).tolist()
+                    by_code = dict(zip(labels, (share for share, _ in of.values()), strict=True))
                     shares = np.array([by_code.get(code, 0.0) for code in codes.tolist()])
-                    std = float((schema.released or {}).get("std", 0.0))
+                std = float((schema.released or {}).get("std", 0.0))
                 self.once[name] = Repeated(place, again, codes, shares, std)
 
-    def _released(self, name: str) -> dict[str, Sequence[float]]:
+    def _released(self, name: str) -> dict[int, tuple[float, float]]:
         """Return the released shares of roots with each code of a table, and with it again, by code; empty without a release."""
         released = self.declared.released or {}
-        return dict(released.get(f"{name}.{self.declared.keys[name].repeats}", {}))
+        place = f"{name}.{self.declared.keys[name].repeats}"
+        try:
+            of = {
+                int(c): (float(has), float(again))
+                for c, (has, again) in released.get(place, {}).items()
+            }
+            numbers = [float(released.get("std", 0.0)), *(x for pair in of.values() for x in pair)]
+        except (AttributeError, TypeError, ValueError):
+            numbers = [math.nan]
+        if not all(0 <= number < math.inf for number in numbers):
+            raise InputError(
+                f"The released shares of {place} are damaged in the schema; take the schema as it was released."
+            )
+        return of
 
     # Real tables.
 
@@ -299,7 +310,7 @@ class DerivedEncoder(LinkedEncoder):
         )
         roots = len(rows.keys[root][str(self.declared.keys[root].key)])
         of_root = rows.values(name, root, np.arange(roots)).tolist()
-        weights = {int(code): float(again) for code, (_, again) in self._released(name).items()}
+        weights = {code: again for code, (_, again) in self._released(name).items()}
         codes = values.to_numpy(dtype=float, na_value=np.nan)
         firsts = codes[~np.isnan(codes)].astype(np.int64)
         out, before = np.zeros(len(codes), dtype=np.int64), dict[int, dict[int, float]]()

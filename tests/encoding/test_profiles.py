@@ -13,6 +13,7 @@ from test_derived import schema as derived_schema
 from tabsynth import Categorical, LinkedSchema, Schema
 from tabsynth.encoding.derived import DerivedEncoder
 from tabsynth.encoding.profiles import OUTCOMES, Profiles
+from tabsynth.errors import InputError
 
 KINDS = ("home", "hospital")
 
@@ -160,3 +161,33 @@ def test_two_tables_alone_have_no_profiles():
     keys["people"].pop("before")
     of = {name: plain.tables[name] for name in keys}
     assert Profiles(DerivedEncoder(LinkedSchema(of, keys))).sets == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"std": float("nan")},
+        {"std": "a"},
+        {"codes.code": [1]},
+        {"codes.code": {"1": [0.2]}},
+        {"codes.code": {"one": [0.2, 0.1]}},
+        {"codes.code": {"1": [-0.2, 0.1]}},
+    ],
+)
+def test_damaged_released_shares_are_refused_in_one_line(damage):
+    whole = encoder_with_events().declared
+    people = whole.tables["people"]
+    people = people.replace(released={**people.released, **damage})
+    keys = {name: of.to_dict() for name, of in whole.keys.items()}
+    with pytest.raises(InputError, match=r"released shares of codes\.code are damaged"):
+        DerivedEncoder(LinkedSchema({**whole.tables, "people": people}, keys))
+
+
+def test_shares_of_zero_are_none():
+    """Shares are rounded: of very many roots a rare code may have a share of 0, and all may."""
+    whole = encoder_with_events().declared
+    people = whole.tables["people"]
+    people = people.replace(released={**people.released, "codes.code": {"1": [0.0, 0.1]}})
+    keys = {name: of.to_dict() for name, of in whole.keys.items()}
+    encoder = DerivedEncoder(LinkedSchema({**whole.tables, "people": people}, keys))
+    assert Profiles(encoder).released == [] and encoder.once["codes"].shares is None

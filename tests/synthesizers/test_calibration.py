@@ -68,3 +68,14 @@ def test_every_row_has_its_chance():
     expected = expit(odds + shift)
     assert times[likely].mean() / 60 == pytest.approx(expected[likely].mean(), abs=0.03)
     assert times[~likely].mean() / 60 == pytest.approx(expected[~likely].mean(), abs=0.03)
+
+
+def test_exact_counts_that_no_choice_meets_leave_chances_that_are_usable():
+    """No row has the last flag, and more than all rows are asked to have the first: without bounds, log-odds grow without end."""
+    features = sp.csr_matrix(drawn().toarray() * [1, 1, 1, 0])
+    wanted = np.array([9_000.0, 700.0, 300.0, 250.0])
+    theta = fit_chances(features, wanted, np.zeros(4), 2_000)
+    assert np.abs(theta[1:]).max() <= 10.01
+    chosen = choose(features, theta, 2_000, np.random.default_rng(0))
+    assert len(chosen) == 2_000
+    assert features[chosen].sum(axis=0)[0, 0] > 1_700  # 1,000 as drawn

@@ -16,6 +16,7 @@ from scipy.special import expit, logit
 DRAWN = 4  # times as many rows as are asked for
 TRUST = 0.03  # of the drawn rows against the counts: how much one of them tells of the population, in rows
 STEPS = 1_000  # of the optimiser
+LARGEST = 10.0  # log-odds that one count adds: of exact counts that cannot be met, they would grow without end
 PASSES, CANDIDATES = 3, 10  # of exchanges, and rows that each chosen one may be exchanged for
 ALIKE = 0.5  # the most that the log-odds of rows that are exchanged differ
 
@@ -51,7 +52,9 @@ def fit_chances(
     start = np.zeros(len(wanted))
     start[0] = logit(base) / scale[0]
     options = {"maxiter": STEPS, "maxfun": 2 * STEPS, "ftol": 1e-12}
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
+    most = np.append(np.inf, np.full(len(counts), LARGEST)) / scale
+    bounds = np.column_stack([-most, most])
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     theta: np.ndarray = found.x * scale
     return theta
 
