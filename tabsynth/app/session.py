@@ -180,7 +180,9 @@ class Session:
         refuse_second(self.job)
         schema = self.state.need_schema()
         if settings.ledger is not None and not settings.ledger.is_file():
-            raise InputError(f"There is no ledger {settings.ledger}; make it first.")
+            raise InputError(
+                f"There is no ledger {settings.ledger}; make it with tabsynth ledger create."
+            )
 
         def work(job: Job) -> list[str]:
             from tabsynth.planning import bounds_of, column_errors, plan
@@ -199,15 +201,6 @@ class Session:
             return ["Planned. No row was read."]
 
         return self._start("Plan", work)
-
-    def make_ledger(self, path: str | Path, epsilon: float, delta: float) -> Path:
-        """Make a project ledger."""
-        from tabsynth.privacy import ProjectLedger
-
-        self.state.make_folder()
-        ledger = Path(str(path).strip())
-        ProjectLedger.create(ledger, epsilon=epsilon, delta=delta)
-        return ledger
 
     # The fit
 

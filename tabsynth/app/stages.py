@@ -21,13 +21,12 @@ from tabsynth.app.elements import (
     table,
     text,
 )
-from tabsynth.app.job import page_lines
 from tabsynth.app.page import Page
 from tabsynth.app.rules import edit_rules
 from tabsynth.app.session import READING, Session
 from tabsynth.app.settings import Settings
 from tabsynth.dossier.answers import LISTS, QUESTIONS
-from tabsynth.errors import InputError, TabsynthError
+from tabsynth.errors import InputError
 from tabsynth.methods import METHODS
 
 N = TypeVar("N", int, float)
@@ -223,7 +222,7 @@ def plan(page: Page) -> None:
         ledger = field(
             "Project ledger, if there is one",
             "" if current is None or current.ledger is None else str(current.ledger),
-            "counts all fits together",
+            "of tabsynth ledger create; counts all fits together",
         )
         classes = choice(
             "Column of classes",
@@ -255,30 +254,6 @@ def plan(page: Page) -> None:
         )
 
     action("Show the plan", lambda: page.do(lambda: session.plan(settings())), main=True)
-    with part("details"):
-        text("Make a project ledger", "summary")
-        text("It limits what all fits and reports of the table together may spend.", "p", "soft")
-        with part("div", "fields"):
-            place = field(
-                "Path of the ledger", str(session.state.folder / "project.ledger"), wide=True
-            )
-            limit = field("ε of all fits together", "3")
-            limit_delta = field("δ of all fits together", "1e-5")
-
-        def make() -> None:
-            path = session.make_ledger(
-                place.value, number("ε", limit.value, float), number("δ", limit_delta.value, float)
-            )
-            ledger.set_value(str(path))
-            ui.notify("The ledger is made.")
-
-        def make_ledger() -> None:
-            try:
-                make()
-            except (TabsynthError, ValueError, OSError) as error:
-                page.refuse(page_lines(str(error)))
-
-        action("Make the ledger", make_ledger)
     if session.state.planned is not None and current is not None:
         _show_plan(page, current)
 

@@ -38,7 +38,7 @@ SHARES = {SELECTION: 0.4, TABLES: 0.2}
 CLEAR = 4.0  # standard deviations of its noise: a count above is taken to be of rows
 # Twice the noise of the rows that break a rule must be less than this part of those that keep it. A function that is wrong for
 # few values breaks few rows.
-DOUBT = {"dependency": 0.02, "order": 0.04, "one": 0.04}
+DOUBT = {"dependency": 0.02, "order": 0.04}
 
 
 def find_relations(

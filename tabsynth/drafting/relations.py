@@ -1,7 +1,6 @@
 """Relations between columns: candidates from a schema alone, what rows say of each, and the rules that they become.
 
-There are three forms: one column is a function of another, the values of one are at most those of another, and exactly one of
-several 0/1 columns is 1.
+There are two forms: one column is a function of another, and the values of one are at most those of another.
 """
 
 import itertools
@@ -29,7 +28,6 @@ SAME_UNIT = 0.25  # of the range of two columns of numbers together, which both 
 LIKE = 3  # letters with which the names of columns that are likely related begin or end alike
 SOME = 3.0  # standard deviations of its noise: a number of rows by difference above says that differences are so large
 FURTHER = 2  # cells of larger differences
-MOST_DUMMIES = 20  # columns of which exactly one is 1
 MOST_VALUES = 2_000  # of the given column of a dependency
 MOST_CELLS = 2**15  # of the joint counts of two columns; a pair of more is no dependency
 MOST_PAIRS = 6_000  # of columns that are looked at: likely ones first, then neighbours
@@ -59,7 +57,7 @@ class CodedRows:
         amounts = np.full((len(table), len(columns)), np.nan, order="F")
         for j, column in enumerate(columns):
             codes[:, j] = column.encode(table[column.name])
-            if is_ordered(column) or is_dummy(column):
+            if is_ordered(column):
                 amounts[:, j] = column.amounts(table[column.name])
             if isinstance(column, Temporal):  # what is on a bound may be beyond it
                 amounts[np.isin(amounts[:, j], column.units.bounds), j] = np.nan
@@ -72,9 +70,9 @@ class Candidate:
 
     Attributes
     ----------
-    form : {"dependency", "order", "one"}
+    form : {"dependency", "order"}
     columns : tuple of int
-        Of a dependency and an order two: the given column and the other, the smaller and the larger.
+        Two: of a dependency the given column and the other, of an order the smaller and the larger.
     likely : bool
         Whether names or kinds of the columns suggest it, before any row is read.
     """
@@ -152,21 +150,6 @@ class Candidates:
         lows, highs = zip(self._ends[a], self._ends[b], strict=True)
         return (min(highs) - max(lows)) / max(max(highs) - min(lows), 1e-300)
 
-    @cached_property
-    def dummies(self) -> list[Candidate]:
-        """The runs of neighbouring 0/1 columns of which exactly one may be 1."""
-        out = []
-        zero_one = [is_dummy(column) for column in self.columns]
-        for first in range(len(self.columns)):
-            for last in range(first, min(first + MOST_DUMMIES, len(self.columns))):
-                if not zero_one[last]:
-                    break
-                if last > first + 1:  # of two columns one is a function of the other
-                    run = tuple(range(first, last + 1))
-                    likely = _alike([self.columns[j].name for j in run])
-                    out.append(Candidate("one", run, likely))
-        return out
-
     # Scores of rows. One row more adds a number from -2 to 1 to each.
 
     def scores(self, rows: CodedRows) -> Iterator[tuple[list[Candidate], np.ndarray]]:
@@ -179,7 +162,6 @@ class Candidates:
         for candidates, gain in (
             (self.dependencies, self._gain_of_dependency),
             (self.orders, self._gain_of_order),
-            (self.dummies, self._gain_of_dummies),
         ):
             yield candidates, np.array([gain(rows, c.columns) for c in candidates])
 
@@ -217,15 +199,6 @@ class Candidates:
         open_ends = (smaller > self._ends[b][0]) & (larger < self._ends[a][1])
         return open_ends & (smaller <= larger), smaller > larger
 
-    def _gain_of_dummies(self, rows: CodedRows, columns: tuple[int, ...]) -> float:
-        """Return the rows with exactly one 1, beyond those of the commonest column, less the others.
-
-        One row more with exactly one 1 adds 0 or 1, any other -1 or -2.
-        """
-        ones = rows.amounts[:, list(columns)]
-        single = ones.sum(axis=1) == 1
-        return float(2 * single.sum() - len(rows) - ones.sum(axis=0).max())
-
     # Counts of selected candidates, and their rules.
 
     def joint_counts(self, rows: CodedRows, candidate: Candidate) -> np.ndarray:
@@ -247,9 +220,6 @@ class Candidates:
                 smaller, larger = (rows.amounts[:, j] for j in candidate.columns)
                 apart = (larger - smaller)[larger >= smaller]
                 return np.append(np.histogram(apart, edges)[0], broken.sum()).astype(float)
-        elif candidate.form == "one":
-            keeping = rows.amounts[:, list(candidate.columns)].sum(axis=1) == 1
-            broken = ~keeping
         else:
             assert function is not None
             a, b = candidate.columns
@@ -316,8 +286,6 @@ class Candidates:
         names = [column.name for column in columns]
         if candidate.form == "order":
             return [{"order": names} | ({} if difference is None else {"difference": difference})]
-        if candidate.form == "one":
-            return [{"sum": names, "equals": 1}]
         assert function is not None
         key, other = columns
         if (function >= 0).all() and not (_continuous(key) or _continuous(other)):
@@ -369,14 +337,6 @@ def is_ordered(column: Column) -> bool:
     if isinstance(column, Ordinal):
         return column.value_type in ("int", "float")
     return _continuous(column)
-
-
-def is_dummy(column: Column) -> bool:
-    """Return whether the column has the values 0 and 1 and no others."""
-    if column.nulls or column.size != 2 or column.value_type not in ("int", "float", "bool"):
-        return False
-    lows, highs = column.code_amounts()
-    return [*lows] == [*highs] == [0, 1]
 
 
 def _value(column: Column, code: int) -> object:

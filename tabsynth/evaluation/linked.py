@@ -1,8 +1,8 @@
 """The evaluation of synthetic linked tables: table by table, and the relations between their rows.
 
-Each table is evaluated by itself, and each child beside the columns of the tables above it, with the metrics of
-:mod:`tabsynth.evaluation.suite`. Metrics of groups are those of :mod:`tabsynth.evaluation.utility.groups`, and attacks have a
-row of the root with its other records as their target.
+Each table is evaluated by itself, with the metrics of :mod:`tabsynth.evaluation.suite`. Metrics of groups, and of the relations
+between a child and the tables above it, are those of :mod:`tabsynth.evaluation.utility.groups`. Attacks have a row of the root with
+its other records as their target.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,24 +28,19 @@ from tabsynth.evaluation.grouped import (
     effective_roots,
     independent_children,
     of_roots,
-    weights_of_level,
     weights_of_roots,
-    with_ancestors,
     with_weight,
 )
 from tabsynth.evaluation.inputs import indexed_synthetic, kept_index, same_rows
 from tabsynth.evaluation.metric import (
-    Columns,
     Compared,
     Evaluation,
     Measured,
     Metric,
     Part,
-    Weights,
     at_equal_rows,
 )
 from tabsynth.evaluation.results import Estimate, WeightsUsed, reference_scale
-from tabsynth.evaluation.suite import measure
 from tabsynth.evaluation.utility.groups import group_metrics
 from tabsynth.evaluation.weight_columns import column_of_root, weights_beside, weights_of_root
 from tabsynth.schema.linked import LinkedSchema, TableKeys
@@ -69,8 +64,6 @@ class LinkedEvaluation(Measured):
         For each table, rows of the ``train``, ``synthetic`` and ``holdout`` tables.
     tables : dict
         The evaluation of each table by itself, of those that have rows.
-    joined : dict
-        The evaluation of each child beside the columns of all tables above it.
     left_out : dict
         For each table, synthetic rows with values that are not declared, or whose parent has such values or is missing.
     weights : WeightsUsed or None
@@ -80,7 +73,6 @@ class LinkedEvaluation(Measured):
     root: str
     rows: dict[str, dict[str, int]]
     tables: Mapping[str, Evaluation]
-    joined: Mapping[str, Evaluation]
     left_out: Mapping[str, int]
     weights: WeightsUsed | None = None
 
@@ -160,19 +152,14 @@ def evaluate_linked(
         config.report_progress(f"groups of {name}")
     metrics += root_membership(train, created, controls, columns, rng, config.m or MAX_ATTACKED)
     config.report_progress("attacks on units")
-    alone, joined = {}, {}
+    alone = {}
     for name in schema.names if config.each_table else ():
         if not len(counted.baseline[name]) or not len(counted.synthetic[name]):
             continue  # there is nothing to compare
         unseen_rows = counted.holdout is not None and len(counted.holdout[name]) > 0
-        shown, rows = frames, counted
-        if not unseen_rows:
-            shown = Compared(frames.synthetic, None, frames.baseline)
-            rows = Compared(counted.synthetic, None, counted.baseline)
+        shown = frames if unseen_rows else Compared(frames.synthetic, None, frames.baseline)
         evaluation = _evaluate_alone(shown, schema, column, name, config)
         alone[name] = replace(evaluation, label=f"{label}, {name}")
-        if columns[name].parent is not None:
-            joined[name] = _evaluate_joined(rows, columns, name, config)
     return LinkedEvaluation(
         root=schema.root,
         rows={
@@ -185,7 +172,6 @@ def evaluate_linked(
         },
         metrics=tuple(at_equal_rows(metric, scale) for metric in metrics),
         tables=alone,
-        joined=joined,
         left_out=left_out,
         label=label,
         schema_sha256=declared.fingerprint(),
@@ -414,30 +400,3 @@ def _evaluate_alone(
 
     rows: Compared[object] = Compared(*frames.map(values))
     return evaluate_table(rows, table, beside, config.of_table(name))
-
-
-def _evaluate_joined(
-    levels: Compared[Levels],
-    columns: Mapping[str, LevelColumns],
-    name: str,
-    config: EvaluationConfig,
-) -> Evaluation:
-    """Evaluate a child beside the columns of all tables above it."""
-    _, origin = with_ancestors(levels.baseline, columns, name)
-    codes = levels.map(lambda item: with_ancestors(item, columns, name)[0])
-    synthetic, holdout, train = levels.map(lambda item: weights_of_level(item, name))
-    return measure(
-        codes.baseline,
-        codes.synthetic,
-        codes.holdout,
-        Columns(
-            names=tuple(f"{table}.{columns[table].names[j]}" for table, j in origin),
-            sizes=tuple(columns[table].sizes[j] for table, j in origin),
-            scores=tuple(columns[table].scores[j] for table, j in origin),
-            labels=tuple(columns[table].labels[j] for table, j in origin),
-        ),
-        weights=None
-        if train is None
-        else Weights(train=train, synthetic=synthetic, holdout=holdout),
-        config=config.of_table(f"{name} with parents"),
-    )

@@ -113,13 +113,12 @@ class LinkedView(View):
                 [_metric_row(m, m.kind == PRIVACY and m.beats_guessing()) for m in attacks],
             ),
         ]
-        for title, parts in (
-            ("by itself", evaluation.tables),
-            ("with the columns above it", evaluation.joined),
-        ):
-            out += [_utility(f"Table {name} {title}", item) for name, item in parts.items()]
         return [
             *out,
+            *(
+                _utility(f"Table {name} by itself", item)
+                for name, item in evaluation.tables.items()
+            ),
             Table(("Glossary", "Meaning"), [Row(name, [text]) for name, text in GLOSSARY]),
         ]
 

@@ -279,7 +279,8 @@ def test_the_whole_way(session, folder):
 @pytest.mark.slow
 def test_a_cancelled_fit_keeps_its_charge_and_is_resumed(session):
     reviewed(session)
-    ledger = session.make_ledger("project.ledger", 8.0, 1e-5)
+    ledger = Path("project.ledger")
+    ProjectLedger.create(ledger, epsilon=8.0, delta=1e-5)
     session.plan(Settings(rows=150, epsilon=5.0, ledger=ledger)).wait()
     begun = threading.Event()
     step = Job.step

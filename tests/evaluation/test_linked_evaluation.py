@@ -77,7 +77,7 @@ def test_parents_without_children_and_tables_without_rows():
     assert result["people.between_levels"].value == 1
     for key in ("people.orphans", "people.unordered"):
         assert result[key].value == 0
-    assert result.tables == {} and result.joined == {}
+    assert result.tables == {}
 
 
 @pytest.mark.parametrize(
@@ -114,14 +114,11 @@ def test_other_arguments_that_are_refused():
 
 
 @pytest.mark.slow
-def test_each_table_and_each_child_with_its_parents():
+def test_each_table_by_itself():
     stages = []
     result = measured(OTHER, tables=True, progress=lambda stage, share: stages.append(stage))
-    assert list(result.tables) == ["homes", "people"] and list(result.joined) == ["people"]
+    assert list(result.tables) == ["homes", "people"]
     assert result.tables["people"].rows["synthetic"] == len(OTHER["people"])
-    joined = result.joined["people"]
-    names = {name for item in joined.distances[1].synthetic.marginals for name in item.columns}
-    assert names == {"homes.town", "homes.kind", "people.age", "people.sex"}
     assert {"groups of people", "attacks on units"} <= set(stages)
     alone = {**OTHER, "people": OTHER["people"].iloc[:0]}
     assert list(measured(alone, tables=True).tables) == ["homes"]

@@ -87,16 +87,13 @@ def test_a_selection_is_dominated_by_its_gaussian() -> None:
 
 def test_one_row_moves_every_score_within_the_range() -> None:
     rng = np.random.default_rng(0)
-    flags = [Categorical(name=f"flag{j}", dtype="int64", categories=(0, 1)) for j in range(3)]
-    columns = [*COLUMNS, *flags]
-    candidates = Candidates(columns)
+    candidates = Candidates(COLUMNS)
 
     def table(rows: int) -> pd.DataFrame:
-        values = {c.name: rng.integers(0, 2, rows) for c in flags}
-        return patients(rows, int(rng.integers(99))).assign(**values)
+        return patients(rows, int(rng.integers(99)))
 
     def scores(rows: pd.DataFrame) -> np.ndarray:
-        coded = CodedRows.of(rows, columns)
+        coded = CodedRows.of(rows, COLUMNS)
         return np.concatenate([gains for _, gains in candidates.scores(coded)])
 
     before = table(60)
