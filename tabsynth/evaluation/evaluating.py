@@ -45,7 +45,7 @@ SAMPLED = ("train", "synthetic", "holdout")
 def evaluate_table(
     tables: Compared[object],
     schema: Schema | None,
-    weights: str | np.ndarray | None,
+    weights: str | None,
     config: EvaluationConfig,
     *,
     target: str | None = None,
@@ -57,8 +57,8 @@ def evaluate_table(
     ----------
     tables : Compared
         Tables as users have them; ``baseline`` is the real one.
-    weights : str or ndarray of shape (rows,), optional
-        Survey weights of the training rows, or the name of their column.
+    weights : str, optional
+        The column of survey weights.
     """
     if weights is None and schema is not None:
         weights = schema.weight
@@ -132,7 +132,7 @@ def evaluate_table(
         real_sha256=rows_sha256(train, controls),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=versions(),
-        weights=None if used is None else replace(used, name=_name_of(weights)),
+        weights=None if used is None or weights is None else replace(used, name=weights),
         sampled=sampled_distances(measured, totals, train, columns, config.random_state)
         if totals
         else None,
@@ -141,7 +141,7 @@ def evaluate_table(
 
 
 def _weights(
-    weights: str | np.ndarray | None, decimal: str | None, tables: Sequence[pd.DataFrame]
+    weights: str | None, decimal: str | None, tables: Sequence[pd.DataFrame]
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
     """Return the weights of all rows of the real table, the synthetic one and the hold-out, None where they have none.
 
@@ -152,14 +152,11 @@ def _weights(
     """
     if weights is None:
         return None, None, None
-    if len(tables) > 2 and not isinstance(weights, str):
-        raise InputError(
-            "weights is a number for each training row, and the hold-out has none; name a column of both tables."
-        )
-    carried = isinstance(weights, str) and weights in tables[1].columns
     return (
         weights_of(tables[0], weights, decimal, REAL),
-        weights_of(tables[1], weights, decimal, SYNTHETIC) if carried else None,
+        weights_of(tables[1], weights, decimal, SYNTHETIC)
+        if weights in tables[1].columns
+        else None,
         weights_of(tables[2], weights, decimal, HOLDOUT) if len(tables) > 2 else None,
     )
 
@@ -170,10 +167,6 @@ def _refuse_no_weight(weights: np.ndarray, what: str) -> None:
         raise InputError(
             f"The rows of the {what} that fit the schema have only weights of 0; give rows that stand for somebody."
         )
-
-
-def _name_of(weights: str | np.ndarray | None) -> str:
-    return weights if isinstance(weights, str) else "given"
 
 
 def versions() -> dict[str, str]:

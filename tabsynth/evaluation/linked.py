@@ -42,7 +42,7 @@ from tabsynth.evaluation.metric import (
 )
 from tabsynth.evaluation.results import Estimate, WeightsUsed, reference_scale
 from tabsynth.evaluation.utility.groups import group_metrics
-from tabsynth.evaluation.weight_columns import column_of_root, weights_beside, weights_of_root
+from tabsynth.evaluation.weight_columns import weights_beside, weights_of_root
 from tabsynth.schema.linked import LinkedSchema, TableKeys
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.frames import to_pandas
@@ -91,7 +91,7 @@ class LinkedEvaluation(Measured):
 def evaluate_linked(
     tables: Compared[object],
     schema: Schema | LinkedSchema | None,
-    weights: str | np.ndarray | None,
+    weights: str | None,
     config: EvaluationConfig,
     label: str,
 ) -> LinkedEvaluation:
@@ -107,7 +107,7 @@ def evaluate_linked(
     if config.sampled_from:
         raise InputError("Linked tables are evaluated without sampled_from; leave it out.")
     declared = schema
-    column = column_of_root(schema, weights)
+    column = schema.design.weight if weights is None else weights
     # Orphans of synthetic tables are counted.
     tables = Compared(
         plain_tables(schema, tables.synthetic, orphans=True),

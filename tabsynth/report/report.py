@@ -11,6 +11,7 @@ import pandas as pd
 from tabsynth._files import write_text
 from tabsynth._shown import Shown, wrapped
 from tabsynth._typing import JsonObject
+from tabsynth._validate import quote
 from tabsynth.errors import InputError
 from tabsynth.evaluation.config import EvaluationConfig
 from tabsynth.evaluation.evaluating import evaluate_table
@@ -18,7 +19,6 @@ from tabsynth.evaluation.inputs import certificate_with
 from tabsynth.evaluation.linked import LinkedEvaluation, evaluate_linked
 from tabsynth.evaluation.metric import Compared, Evaluation
 from tabsynth.evaluation.publishing import PrivateEvaluation, release
-from tabsynth.evaluation.weight_columns import WeightsLike, checked_weights
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.report.linked import LinkedView
 from tabsynth.report.one_table import TableView
@@ -117,7 +117,7 @@ def evaluate(
     certificate: Mapping[str, Any] | Verification | None = None,
     target: str | None = None,
     by: str | Sequence[str] | None = None,
-    weights: WeightsLike | None = None,
+    weights: str | None = None,
     config: EvaluationConfig | None = None,
     label: str = "synthetic",
 ) -> Report:
@@ -149,10 +149,9 @@ def evaluate(
         A column to predict (AUROC, AUPRC). Not for linked tables.
     by : str or sequence of str, optional
         Columns whose groups are compared: does a minority fare worse? Not for linked tables.
-    weights : str or array-like of shape (rows,), optional
-        Survey weights, 0 or more: the name of a column of the training table and the hold-out, or the weights of the training
-        rows (then without a hold-out). A synthetic table with such a column is weighted by it; any other is
-        self-weighting. Default: the weight of the schema. Every metric of utility then compares weighted tables, and
+    weights : str, optional
+        The name of a column of survey weights, 0 or more, of the training table and the hold-out. A synthetic table with such
+        a column is weighted by it; any other is self-weighting. Default: the weight of the schema. Every metric of utility then compares weighted tables, and
         classifiers are fitted with the weights. The attacks use no weights: they count people, each of whom is one
         row. Weights are not clipped at the cap of the schema. Of linked tables: a column of the root, whose weight counts
         for its other records.
@@ -170,7 +169,9 @@ def evaluate(
         Naming the table, the column and the value that the schema does not declare, or that is no weight; or a linked table
         that is missing, or has no key column, a repeated key, or a row without a parent.
     """
-    config, checked = config or EvaluationConfig(), checked_weights(weights)
+    config = config or EvaluationConfig()
+    if not isinstance(weights, str | None):
+        raise InputError(f"Expected weights to be the name of a column, got {quote(weights)}.")
     schema = None if schema is None else read_schema(schema)
     tables: Compared[object] = Compared(synthetic, holdout, real)
     bearer = synthetic
@@ -179,12 +180,12 @@ def evaluate(
     stated, authenticated = certificate_with(bearer, certificate)
     evaluation: Evaluation | LinkedEvaluation
     if not isinstance(schema, LinkedSchema) and not any(isinstance(t, Mapping) for t in tables):
-        evaluation = evaluate_table(tables, schema, checked, config, target=target, by=by)
+        evaluation = evaluate_table(tables, schema, weights, config, target=target, by=by)
     elif target is not None or by is not None:
         name = "by" if target is None else "target"
         raise InputError(f"Linked tables are evaluated without {name}; leave it out.")
     else:
-        evaluation = evaluate_linked(tables, schema, checked, config, label)
+        evaluation = evaluate_linked(tables, schema, weights, config, label)
     return Report(replace(evaluation, label=label, certificate=stated, authenticated=authenticated))
 
 

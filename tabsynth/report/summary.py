@@ -193,12 +193,9 @@ def _sample_sentence(sampled: Sampled) -> str:
 
 def weights_sentence(weights: WeightsUsed, also: str = "") -> str:
     """State which weights the metrics use, and what the real rows stand for."""
-    column = (
-        "the weights given" if weights.name == "given" else f"the survey weights of {weights.name}"
-    )
     synthetic = "count equally" if weights.self_weighting else "have weights of their own"
     return (
-        f"Every metric of utility uses {column}{also}: the training rows stand for {weights.population:,.0f} people, and say"
+        f"Every metric of utility uses the survey weights of {weights.name}{also}: the training rows stand for {weights.population:,.0f} people, and say"
         f" as much as {weights.effective['train']:,.0f} rows of equal weights. The synthetic rows {synthetic}."
         " The attacks use no weights."
     )

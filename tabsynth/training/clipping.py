@@ -1,6 +1,6 @@
 """Per-example clipping: Σ clip_C(gᵢ − r), never a clipped mean; r is a public reference.
 
-Networks of linear and embedding layers go by factors (:mod:`tabsynth.training.factors`): per-example
+Networks of linear layers go by factors (:mod:`tabsynth.training.factors`): per-example
 gradients are never formed. Any other network is refused.
 
 Bounds C of groups of parameters are fixed, or follow public rows.
@@ -19,7 +19,6 @@ from tabsynth._typing import JsonObject
 from tabsynth._validate import in_range, one_of, positive
 from tabsynth.training.factors import (
     Factors,
-    Layer,
     Losses,
     NotClosedForm,
     OneHotRows,
@@ -91,7 +90,7 @@ class PerExampleClipper:
     Parameters
     ----------
     module : nn.Module
-        Of linear and embedding layers, whose parameters are all trained and used in no other way.
+        Of linear layers, whose parameters are all trained and used in no other way.
     groups : sequence of int, optional
         The group of each parameter, 0 … G − 1, each with a bound of its own; by default one group.
     ascent : float
@@ -130,21 +129,19 @@ class PerExampleClipper:
         self.groups = list(groups) if groups is not None else [0] * len(self.parameters)
         self.layers = self._find_layers()
         self.uses = 1  # how often the losses were seen to use a weight for a row, at most
-        self._looked_up = any(isinstance(layer, nn.Embedding) for layer in self.layers)
+        self._looked_up = False  # True of one-hot rows, which are added up by themselves
         whose = {id(layer.weight) for layer in self.layers}
         example = self.parameters[0] if self.parameters else torch.empty(0)
         self._are_weights = example.new_tensor([float(id(p) in whose) for p in self.parameters])
 
-    def _find_layers(self) -> list[Layer]:
-        """Return the linear and embedding layers, which must hold all that is trained."""
+    def _find_layers(self) -> list[nn.Linear]:
+        """Return the linear layers, which must hold all that is trained."""
         layers = [part for part in self.module.modules() if _plain(part)]
         # Each parameter is the weight or the bias of one layer: not tied, not parametrized.
         owned = [id(p) for layer in layers for p in layer.parameters(recurse=False)]
         in_place = any(getattr(part, "inplace", False) for part in self.module.modules())
         if in_place or not all(owned.count(id(p)) == 1 for p in self.parameters):
-            raise NotClosedForm(
-                "not all trained parameters are in plain linear or embedding layers"
-            )
+            raise NotClosedForm("not all trained parameters are in plain linear layers")
         return layers
 
     @property
@@ -372,14 +369,11 @@ class FactoredGradients:
         return [sums[id(p)] for p in clipper.parameters]
 
 
-def _plain(part: nn.Module) -> TypeGuard[Layer]:
+def _plain(part: nn.Module) -> TypeGuard[nn.Linear]:
     """Return whether a layer is a linear map of its input and nothing else, and all of it is trained."""
     names = dict(part.named_parameters(recurse=False))
     if not names.keys() <= {"weight", "bias"} or not all(p.requires_grad for p in names.values()):
         return False
-    if type(part) is nn.Embedding:
-        odd = (part.padding_idx, part.max_norm)
-        return odd == (None, None) and not part.scale_grad_by_freq and not part.sparse
     return type(part) is nn.Linear
 
 

@@ -18,18 +18,17 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding, embedding_bag, linear
+from torch.nn.functional import embedding_bag, linear
 
 from tabsynth.training.sums import chunked_products, chunked_sum
 from tabsynth.training.units import UnitPlaces, take_rows
 
 Losses = Callable[[nn.Module, Tensor], Tensor]
-Layer = nn.Linear | nn.Embedding
 
 
 def one_a_row(losses: Tensor, batch: int) -> Tensor:
@@ -83,9 +82,8 @@ class NotClosedForm(TypeError):
 class Use:
     """One use of a weight: row i adds ``left[i] ⊗ right[i]`` to its gradient.
 
-    ``left`` has shape (batch, out). ``right`` has shape (batch, in), or holds the row's category
-    number, shape (batch,), for an embedding. ``bias``: whether the bias was added. ``ones``: where
-    ``right`` is 1, if it is 0 everywhere else.
+    ``left`` has shape (batch, out), ``right`` shape (batch, in). ``bias``: whether the bias was added.
+    ``ones``: where ``right`` is 1, if it is 0 everywhere else.
     """
 
     left: Tensor
@@ -95,12 +93,7 @@ class Use:
 
     def dot(self, other: "Use") -> Tensor:
         """Return inner products of the two outer products, shape (batch,); infinite where one is not finite."""
-        product = _inner(self.left, other.left)
-        if self.right.dim() == 1:
-            product = product * (self.right == other.right)
-        else:
-            product = product * _inner(self.right, other.right)
-        return _bound_products(product)
+        return _bound_products(_inner(self.left, other.left) * _inner(self.right, other.right))
 
 
 def _bound_products(products: Tensor) -> Tensor:
@@ -139,10 +132,9 @@ def _inner(first: Tensor, second: Tensor) -> Tensor:
     return (first * second).sum(1, dtype=torch.float64)
 
 
-def own(layer: Layer) -> list[Tensor]:
+def own(layer: nn.Linear) -> list[Tensor]:
     """Return the weight of a layer, and its bias if it has one."""
-    bias = getattr(layer, "bias", None)
-    return [layer.weight] if bias is None else [layer.weight, bias]
+    return [layer.weight] if layer.bias is None else [layer.weight, layer.bias]
 
 
 class Reference(list[Tensor]):
@@ -160,15 +152,12 @@ Measured = Mapping[int, tuple[Tensor, Tensor]]
 
 def measure(factors: Sequence["Factors"]) -> None:
     """Find the norms of all layers at once."""
-    rights = [use.right for f in factors for use in f.uses if use.right.dim() == 2]
+    rights = [use.right for f in factors for use in f.uses]
     lefts = [use.left for f in factors for use in f.uses]
     measured = iter(norms_of([*lefts, *rights]).unbind())
     of_lefts = [[next(measured) for _ in f.uses] for f in factors]
     for f, norms in zip(factors, of_lefts, strict=True):
-        f.norms = [
-            (left_norm, torch.ones_like(left_norm) if use.right.dim() == 1 else next(measured))
-            for use, left_norm in zip(f.uses, norms, strict=True)
-        ]
+        f.norms = [(left_norm, next(measured)) for left_norm in norms]
 
 
 def row_squares(
@@ -212,7 +201,7 @@ def row_squares(
 class Factors:
     """All uses of one layer: its per-example gradients."""
 
-    layer: Layer
+    layer: nn.Linear
     uses: Sequence[Use]
 
     def first(self, rows: int) -> "Factors":
@@ -222,7 +211,7 @@ class Factors:
 
     @cached_property
     def norms(self) -> list[tuple[Tensor, Tensor]]:
-        """Norms of the two factors of each use (1 for a category), float64 of shape (batch,); see `measure`."""
+        """Norms of the two factors of each use, float64 of shape (batch,); see `measure`."""
         measure([self])
         return self.norms
 
@@ -328,7 +317,7 @@ class Factors:
                 size,
             )
         }
-        bias = getattr(self.layer, "bias", None)
+        bias = self.layer.bias
         if bias is not None:
             rows = (
                 self.bias_gradients
@@ -370,9 +359,8 @@ class Factors:
         parts = self._products(lefts, lefts[0].dtype, lambda left, right: left.T @ right)
         total = parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
         out = {id(self.layer.weight): total / len(lefts[0])}
-        bias = getattr(self.layer, "bias", None)
-        if bias is not None:
-            out[id(bias)] = self.bias_gradients.mean(0)
+        if self.layer.bias is not None:
+            out[id(self.layer.bias)] = self.bias_gradients.mean(0)
         return out
 
     def _products(
@@ -383,13 +371,11 @@ class Factors:
     ) -> list[Tensor]:
         """Return the sum over the rows of leftᵢ ⊗ rightᵢ for each use of the weight.
 
-        The sum of an embedding, or over ones, is taken in ``dtype``; any other is what ``product`` returns.
+        The sum over ones is taken in ``dtype``; any other is what ``product`` returns.
         """
         weight = self.layer.weight.detach()
         return [
-            torch.zeros_like(weight, dtype=dtype).index_add_(0, use.right, left.to(dtype))
-            if use.right.dim() == 1
-            else _add_at(use.ones, left.to(dtype), weight.shape[1])
+            _add_at(use.ones, left.to(dtype), weight.shape[1])
             if use.ones is not None
             else product(left, use.right)
             for use, left in zip(self.uses, lefts, strict=True)
@@ -415,7 +401,7 @@ class Factors:
         working : dtype
             In which the products of a chunk are added up: that of the network, or float64.
         """
-        weight, bias = self.layer.weight, getattr(self.layer, "bias", None)
+        weight, bias = self.layer.weight, self.layer.bias
         s = scale[id(weight)]
         lefts = [_weigh(use.left.to(working), s, blank) for use in self.uses]
         parts = self._products(
@@ -459,8 +445,6 @@ def _without(rows: Tensor, blank: Tensor | None) -> Tensor:
 
 def _dot(use: Use, weight: Tensor) -> Tensor:
     """Return inner products of a use with a reference of its weight, shape (batch,)."""
-    if use.right.dim() == 1:
-        return _inner(use.left, weight[use.right])
     if use.ones is not None:
         return _inner(use.left, _sum_at(use.ones, weight))
     return _inner(use.left @ weight, use.right)
@@ -540,7 +524,7 @@ class Trace:
 
     Parameters
     ----------
-    layers : sequence of Linear and Embedding layers
+    layers : sequence of Linear layers
     batch : int
         Rows; every use must see one vector a row.
     moves : mapping, optional
@@ -551,19 +535,19 @@ class Trace:
 
     def __init__(
         self,
-        layers: Sequence[Layer],
+        layers: Sequence[nn.Linear],
         batch: int,
-        moves: Mapping[Layer, Sequence[Use]] | None = None,
+        moves: Mapping[nn.Linear, Sequence[Use]] | None = None,
         step: Tensor | None = None,
     ) -> None:
         self.layers, self.batch = layers, batch
         self.one_hot: OneHotRows | None = None
         self.moves = moves or {}
         self.step = torch.zeros(batch, 1) if step is None else step[:, None]
-        self.forward_uses: list[tuple[Layer, Tensor, Tensor | None, Tensor, int]] = []
-        self.backward_uses: list[tuple[Layer, Tensor, Tensor]] = []
+        self.forward_uses: list[tuple[nn.Linear, Tensor, Tensor | None, Tensor, int]] = []
+        self.backward_uses: list[tuple[nn.Linear, Tensor, Tensor]] = []
 
-    def moves_bias(self, layer: Layer) -> list[bool]:
+    def moves_bias(self, layer: nn.Linear) -> list[bool]:
         """Return whether each move of a layer moves its bias too."""
         return [use.bias for use in self.moves.get(layer, ())]
 
@@ -571,8 +555,7 @@ class Trace:
     def _watching(self) -> Iterator[None]:
         try:
             for layer in self.layers:
-                watched = self._linear if isinstance(layer, nn.Linear) else self._embedding
-                layer.forward = _bound(watched, layer)  # type: ignore[method-assign, assignment]
+                layer.forward = partial(self._linear, layer)  # type: ignore[method-assign]
             yield
         finally:
             for layer in self.layers:
@@ -603,13 +586,11 @@ class Trace:
         grads = torch.autograd.grad(total, [*outputs, *probes, *parameters], allow_unused=True)
         if any(grad is not None for grad in grads[len(outputs) + len(probes) :]):
             raise NotClosedForm("a layer's weights are used outside of it")
-        uses: dict[Layer, list[Use]] = {}
+        uses: dict[nn.Linear, list[Use]] = {}
         for (layer, right, ones, *_), left in zip(self.forward_uses, grads, strict=False):
             if left is not None:
-                parts = [Use(left, right, getattr(layer, "bias", None) is not None, ones)]
-                if isinstance(layer, nn.Embedding):
-                    parts = _lookups(left, right)
-                uses.setdefault(layer, []).extend(parts)
+                use = Use(left, right, layer.bias is not None, ones)
+                uses.setdefault(layer, []).append(use)
         rights = grads[len(outputs) : len(outputs) + len(probes)]
         for (layer, left, _), right in zip(self.backward_uses, rights, strict=True):
             if right is not None:
@@ -630,28 +611,7 @@ class Trace:
         assert isinstance(out, Tensor)
         return self._note(layer, right, out, ones)
 
-    def _embedding(self, layer: nn.Embedding, inputs: Tensor) -> Tensor:
-        if inputs.dim() not in (1, 2) or len(inputs) != self.batch:
-            raise NotClosedForm("an embedding sees other than a row of categories a row")
-        out = embedding(inputs, layer.weight.detach().requires_grad_())
-        for use in self.moves.get(layer, ()):
-            same = (inputs == use.right.view(-1, *[1] * (inputs.dim() - 1)))[..., None]
-            left = self.step * use.left
-            out = out + same * (left if inputs.dim() == 1 else left[:, None])
-        return self._note(layer, inputs, out)
-
-    def _note(self, layer: Layer, right: Tensor, out: Tensor, ones: Tensor | None = None) -> Tensor:
+    def _note(self, layer: nn.Linear, right: Tensor, out: Tensor, ones: Tensor | None) -> Tensor:
         if out.requires_grad:  # else a constant: nothing of it goes back to the weights
             self.forward_uses.append((layer, right, ones, out, out._version))
         return out
-
-
-def _bound(method: Callable[[Any, Tensor], Tensor], layer: Layer) -> Callable[[Tensor], Tensor]:
-    return lambda inputs: method(layer, inputs)
-
-
-def _lookups(left: Tensor, right: Tensor) -> list[Use]:
-    """Return an embedding's uses: one a looked-up category."""
-    if right.dim() == 1:
-        return [Use(left, right, False)]
-    return [Use(left[:, j], right[:, j], False) for j in range(right.shape[1])]

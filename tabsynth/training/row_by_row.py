@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tabsynth.errors import InputError
-from tabsynth.training.clipping import Layer, PerExampleClipper, Sizes
+from tabsynth.training.clipping import PerExampleClipper, Sizes
 from tabsynth.training.factors import Losses, NotClosedForm, OneHotRows, inputs_of, one_a_row
 from tabsynth.training.sums import LARGEST_FACTOR
 from tabsynth.training.units import UnitPlaces
@@ -122,21 +122,21 @@ class RowByRowClipper(PerExampleClipper):
 
     Losses are functions of the scores: a loss of their slope, as a gradient penalty, is refused by torch. A formed gradient is
     subtracted from, measured, scaled and added up in float64, row by row, as the proof of
-    :mod:`tabsynth.training.sums` has it for embeddings.
+    :mod:`tabsynth.training.sums` has it for one-hot rows.
     """
 
     def __init__(self, module: nn.Module, ascent: float = 0.0, rows: int = 1) -> None:
         if ascent or rows > 1:
             raise NotClosedForm("formed gradients are neither those of moved weights nor of units")
         super().__init__(module)
-        self._looked_up = True  # each row is added up by itself, as those of an embedding
+        self._looked_up = True  # each row is added up by itself, as one-hot rows are
 
     @property
     def working(self) -> torch.dtype:
         """The precision in which rows are added up."""
         return torch.float64
 
-    def _find_layers(self) -> list[Layer]:
+    def _find_layers(self) -> list[nn.Linear]:
         return []
 
     def gradients(self, losses: Losses, inputs: Tensor | OneHotRows) -> "FormedGradients":  # type: ignore[override]

@@ -29,7 +29,7 @@ roundoff, 2⁻²⁴ for float32). Let ŝᵢ be the float64 factor. For every row
   of norm at most b m (1 + 3u)(1 + γₘ) M. Two neighbouring batches differ in one chunk and in one block, each
   with its error: 2 (γₘ + b γ_b (1 + γₘ)) m (1 + 3u) M.
 - A float64 sum over at most p places, in K chunks and with k uses of a weight, errs by at most
-  (m + b + 2K + k + 8) p 2⁻⁵³ (M + C + ‖r‖), twice for two batches (embeddings and one-hot rows, of which a weight's
+  (m + b + 2K + k + 8) p 2⁻⁵³ (M + C + ‖r‖), twice for two batches (one-hot rows, of which a weight's
   column takes what belongs to its ones, in float64 and row by row: p for m + b + 2K).
 - Sums of several parts of a batch are added up as pairs of float64 (Knuth's TwoSum: the part that is lost is below
   2⁻¹⁰⁵ of the sum). The total is rounded to float64 once, for which the step sets ``PARTS`` C aside for each place.
@@ -155,7 +155,7 @@ def rounding(
     uses : int
         How often a weight is used for a row, at most.
     looked_up : bool
-        Whether there are embeddings or one-hot rows, for which rows are added up one after the other.
+        Whether there are one-hot rows, which are added up one after the other.
     working : dtype
         Of the network, or float64 for units of several rows.
     rows : int

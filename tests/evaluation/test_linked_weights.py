@@ -140,7 +140,7 @@ def test_weights_that_cannot_be_used_are_refused():
         (without(real, "w"), made, {}, r"has no column 'w' \(weights\)"),
         (real, changed(made, w="x"), {}, "table homes of the synthetic tables has 'x' among"),
         (real, changed(made, w=0), {}, "table homes of the synthetic tables has only weights of 0"),
-        (real, made, {"weights": [1.0]}, "name of a column of table homes, got numbers"),
+        (real, made, {"weights": [1.0]}, r"weights to be the name of a column, got \[1.0\]"),
     ]
     for one, other, options, says in cases:
         with pytest.raises(InputError, match=says):

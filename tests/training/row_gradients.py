@@ -80,21 +80,6 @@ class Shared(nn.Module):
         return self.last(h) * self.last(h + 1)
 
 
-class Embedded(nn.Module):
-    """Three categories of one vocabulary, looked up together; the first one again, elsewhere."""
-
-    def __init__(self, activation: str) -> None:
-        super().__init__()
-        self.several, self.one = nn.Embedding(3, 2), nn.Embedding(3, 4)
-        self.first, self.last = nn.Linear(3 * 2 + 2, 4), nn.Linear(4, 1)
-        self.act = ACTIVATIONS[activation]()
-
-    def forward(self, x: Tensor) -> Tensor:
-        codes = x[:, :3].abs().long() % 3
-        h = torch.cat([self.several(codes).flatten(1), x[:, 3:]], dim=1)
-        return self.last(self.act(self.first(h) + self.one(codes[:, 0])) + self.one(codes[:, 1]))
-
-
 class Partial(nn.Module):
     """A frozen layer, an unused one, and one used for a constant only."""
 
@@ -123,7 +108,6 @@ NETWORKS: dict[str, Callable[[str], nn.Module]] = {
     "plain": plain,
     "residual": Residual,
     "shared": Shared,
-    "embedded": Embedded,
     "partial": Partial,
 }
 

@@ -99,7 +99,7 @@ CASES = [
     ("plain", "scores"),
     ("plain", "wgan-gp"),
     ("residual", "penalty"),
-    *((network, "scores") for network in ("shared", "embedded", "partial")),
+    *((network, "scores") for network in ("shared", "partial")),
     ("autoencoder", "heads"),
 ]
 

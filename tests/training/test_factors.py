@@ -164,25 +164,6 @@ def test_any_widths(
     assert_closed_form(module, squared, rows, None, groups, ascent, torch.ones(1).double())
 
 
-@pytest.mark.parametrize("name", ["several", "one"])
-def test_a_repeated_category_is_one_row_of_the_weight(name: str) -> None:
-    """An embedding's lookups of the same category add up before they are squared."""
-    layer = nn.Embedding(3, 2).double()
-    codes = torch.tensor([[0, 1], [2, 2], [1, 1]]) if name == "several" else torch.tensor([0, 2, 1])
-    weights = torch.tensor([1.0, 10.0, 100.0]).double()
-
-    def losses(module: nn.Module, rows: Tensor) -> Tensor:
-        out = module(rows)
-        return weights * (out.sum(2).sum(1) if rows.dim() == 2 else out.sum(1))
-
-    norms = PerExampleClipper(layer).norms(losses, codes)[:, 0]
-    # Two different categories: √(2 + 2); the same one twice: √(2² + 2²).
-    by_hand = (
-        [2.0, 10 * 8**0.5, 100 * 8**0.5] if name == "several" else [2**0.5 * w for w in weights]
-    )
-    torch.testing.assert_close(norms, torch.tensor(by_hand).double(), rtol=1e-9, atol=0)
-
-
 @settings(max_examples=40, deadline=None)
 @given(uses=st.integers(1, 4), biased=st.integers(0, 4), seed=st.integers(0, 2**31))
 def test_uses_add_up(uses: int, biased: int, seed: int) -> None:

@@ -1,7 +1,7 @@
 """Groups of parameters with a bound each, by hand."""
 
 import torch
-from row_gradients import Embedded, Partial
+from row_gradients import Partial
 from torch import nn
 
 from tabsynth.training.clipping import weight_bias_groups
@@ -12,12 +12,7 @@ def test_weights_apart_and_biases_together() -> None:
     module = mlp([3, 4, 5, 1], torch.Generator().manual_seed(0))
     assert weight_bias_groups(module) == [0, 3, 1, 3, 2, 3]
     assert weight_bias_groups(nn.Linear(3, 1, bias=False)) == [0]
-    # Embeddings are weights; what is not trained is in no group.
-    embedded = [name for name, _ in Embedded("tanh").named_parameters()]
-    assert embedded == ["several.weight", "one.weight"] + [
-        f"{layer}.{kind}" for layer in ("first", "last") for kind in ("weight", "bias")
-    ]
-    assert weight_bias_groups(Embedded("tanh")) == [0, 1, 2, 4, 3, 4]
+    # What is not trained is in no group.
     assert weight_bias_groups(Partial("tanh")) == [0, 3, 1, 3, 2, 3]
     biases = nn.Linear(2, 2)
     biases.weight.requires_grad_(False)

@@ -87,8 +87,8 @@ class Scaled(nn.Module):
         self.layer.register_parameter("scale", nn.Parameter(torch.ones(2)))
 
 
-class Doubled(nn.Embedding):
-    """An embedding by its type only."""
+class Doubled(nn.Linear):
+    """A linear layer by its type only."""
 
 
 ODD: dict[str, Callable[[], nn.Module]] = {
@@ -96,7 +96,7 @@ ODD: dict[str, Callable[[], nn.Module]] = {
     "tied": tied,
     "a parameter on a layer": Scaled,
     "subclass": lambda: Doubled(3, 2),
-    "frequencies": lambda: nn.Embedding(3, 2, scale_grad_by_freq=True),
+    "embedding": lambda: nn.Embedding(3, 2),
     "another layer": lambda: nn.Sequential(nn.Linear(5, 4), nn.LayerNorm(4)),
     "in place": lambda: nn.Sequential(nn.Linear(5, 4), nn.ReLU(inplace=True), nn.Linear(4, 1)),
     "weight norm": lambda: nn.utils.parametrizations.weight_norm(nn.Linear(5, 2)),
