@@ -267,7 +267,7 @@ def test_what_the_parser_refuses_is_a_line_with_the_value_and_where_help_is(tmp_
         ((*fit, "--label", "sex"), "No such option: --label. A setting of a method is written as"),
         (
             ("sample", "m", "--label", "x"),
-            "--label. Did you mean --where? See tabsynth sample",
+            "No such option: --label. See tabsynth sample",
         ),
         (("fitt",), "No such command 'fitt'."),
         (("fitt",), " See tabsynth --help."),

@@ -80,8 +80,7 @@ def review_columns(page: Page) -> None:
 
 def _design(page: Page) -> None:
     """Return what rows stand for."""
-    session = page.session
-    design = session.state.need_schema().design
+    design = page.session.state.need_schema().design
     stated = [f"Privacy protects {design.neighbour}."]
     if design.unit is not None:
         stated.append(f"At most {design.rows:,} rows of one {design.unit} are used.")
@@ -93,21 +92,11 @@ def _design(page: Page) -> None:
         text("People with several rows, and survey weights", "summary")
         items(stated)
         text(
-            "Columns of units and weights are neither learned nor sampled. Both limits come from public knowledge, not from the"
-            " table.",
+            "If people have several rows, or rows have survey weights, draft the schema with tabsynth schema draft --unit or"
+            " --weight, and take that file: these columns are neither learned nor sampled.",
             "p",
             "soft",
         )
-        with part("div", "fields"):
-            unit = field("Column that says of which unit a row is")
-            most_rows = field("Most rows of one unit")
-            weight = field("Column of survey weights")
-            most_weight = field("Largest weight")
-
-        def save() -> Any:
-            session.protect(unit.value, most_rows.value, weight.value, most_weight.value)
-
-        action("Save what rows stand for", lambda: page.do(save))
 
 
 def _list(page: Page, views: list[ColumnView]) -> None:

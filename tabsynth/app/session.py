@@ -20,7 +20,7 @@ from tabsynth.drafting import draft_schema
 from tabsynth.drafting.summary import summarize
 from tabsynth.errors import InputError
 from tabsynth.schema.column import KINDS
-from tabsynth.schema.editing import Edit, edit, parse_bounds, parse_values, with_design
+from tabsynth.schema.editing import Edit, edit, parse_bounds, parse_values
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import read_any, read_table
 from tabsynth.tables.labelled import with_labels
@@ -150,28 +150,6 @@ class Session:
         """Change the facts of a column to what a form states: see :func:`column_edit`."""
         column = self.state.need_schema()[name]
         self.change(column_edit(ColumnView.of(column), form))
-
-    def protect(self, unit: str, most_rows: str, weight: str, most_weight: str) -> None:
-        """Declare what rows stand for: the unit that privacy protects, and survey weights; empty texts change nothing."""
-        design: dict[str, Any] = {}
-        for name, limit, texts, kind in (
-            ("unit", "max_rows_per_unit", (unit, most_rows), int),
-            ("weight", "max_weight", (weight, most_weight), float),
-        ):
-            column, limit_text = (text.strip() for text in texts)
-            if bool(column) != bool(limit_text):
-                raise InputError(f"Give the column of the {name} and its limit, or leave out both.")
-            try:
-                design |= {name: column, limit: kind(limit_text)} if column else {}
-            except ValueError:
-                raise InputError(
-                    f"Expected a number as the limit, got {quote(limit_text)}."
-                ) from None
-        if not design:
-            raise InputError("Name a column, and its limit from public knowledge.")
-        schema = with_design(self.state.need_schema(), **design)
-        refuse_second(self.job)
-        self._write_schema(schema)
 
     # The plan
 

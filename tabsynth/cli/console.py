@@ -23,11 +23,6 @@ from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError, TableError, TabsynthError
 
 INTERRUPTED = 130
-# Options of version 0.2: settings that have other names now, and what replaces other options, by their command.
-RENAMED = {"label": "class_column", "labels": "queries"}
-REPLACED = {
-    "sample": {"label": "--where"},
-}
 UsageError: Any = typer.BadParameter.__base__  # which typer does not export by its name
 # The options of the command that runs, by the name of their parameter.
 OPTIONS: ContextVar[Mapping[str, str]] = ContextVar("OPTIONS", default=MappingProxyType({}))
@@ -96,14 +91,11 @@ def say_usage_error(error: Any) -> None:
         if is_short := len(name.lstrip("-")) == 1:
             known = [option for parameter in error.ctx.command.params for option in parameter.opts]
             alike = [option for option in known if option.startswith(f"--{name[-1]}")]
-        if replaced := REPLACED.get(verb, {}).get(name.strip("-")):
-            alike = [replaced]
         message = f"No such option: {name}"
         if alike:
             message += f". Did you mean {alike[0]}?"
         elif verb in ("fit", "plan") and not is_short:
             setting = name.strip("-").replace("-", "_")
-            setting = RENAMED.get(setting, setting)
             message += f". A setting of a method is written as --set {setting}=VALUE"
     message += "" if message.endswith("?") else "."
     say_error(f"{message} See {command} --help." if command else message)

@@ -7,7 +7,6 @@ from typing import Any
 
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import one_of, quote
-from tabsynth.design import Design
 from tabsynth.errors import InputError, TabsynthError
 from tabsynth.schema.cells import base_dtype, with_nulls
 from tabsynth.schema.column import (
@@ -121,17 +120,6 @@ def _edited_columns(schema: Schema, change: Edit) -> list[Column]:
             f"The edited schema has {len(problems)} column{'s' * (len(problems) > 1)} that cannot be made: {'; '.join(problems)}."
         )
     return columns
-
-
-def with_design(schema: Schema, **parameters: Any) -> Schema:
-    """Return a schema with other parameters of :class:`tabsynth.design.Design`, such as ``unit``.
-
-    The column of a weight or a unit is taken out of the columns, with the rules that name it.
-    """
-    design = Design(**{**schema.design.parameters(), **parameters})
-    names = [name for name in schema.names if name not in design.names]
-    left_out = [item for item in schema.left_out if item["name"] not in design.names]
-    return schema.select(names).replace(left_out=left_out, **design.parameters())
 
 
 def parse_bounds(text: str) -> tuple[Any, Any]:

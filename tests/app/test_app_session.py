@@ -164,26 +164,6 @@ def test_a_draft_is_marked_and_replaces_no_earlier_work(session):
     assert session.state.schema_path.read_text() == before and len(again.state.columns()) == 3
 
 
-def test_units_and_weights_are_declared(session):
-    people = page_server.people().assign(weight=2.5)
-    people.to_csv("people.csv", index=False)
-    session.choose("people.csv")
-    session.confirm()
-    session.draft().wait()
-    for wrong in (
-        ("", "", "", ""),
-        ("email", "", "", ""),
-        ("email", "two", "", ""),
-        ("email", "0", "", ""),
-    ):
-        with pytest.raises(InputError):
-            session.protect(*wrong)
-    session.protect("email", "2", "weight", "4")
-    schema = Schema.load(session.state.schema_path)
-    assert (schema.unit, schema.max_weight) == ("email", 4.0)
-    assert [view.name for view in session.state.columns()] == ["age", "begin", "town"]
-
-
 def test_edits_that_contradict_change_nothing(session):
     session.choose("people.csv")
     session.confirm()

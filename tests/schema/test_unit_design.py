@@ -10,7 +10,7 @@ from tabsynth import InputError, Schema
 from tabsynth.design import Design
 from tabsynth.errors import TabsynthError
 from tabsynth.schema import Column
-from tabsynth.schema.editing import Edit, differences, edit, with_design
+from tabsynth.schema.editing import Edit, differences, edit
 
 COLUMNS = [
     Column(name=n, kind="ordinal", dtype="int64", categories=(1, 2, 3)) for n in ("a", "b", "who")
@@ -76,26 +76,11 @@ def test_tables_are_checked_with_all_other_problems() -> None:
     assert not SCHEMA.validate(table[["a", "b"]].replace(9, 3))
 
 
-def test_edits_declare_the_unit() -> None:
-    """The column leaves the learned ones and those left out, with the rules that name it; all else is kept."""
-    before = Schema(
-        COLUMNS,
-        impossible=[{"a": [1], "who": [2]}, {"a": [1], "b": [2]}],
-        constraints=[{"order": ["a", "who"]}, {"order": ["a", "b"]}],
-        left_out=[{"name": "z", "reason": "r"}],
-    )
-    after = with_design(before, unit="who", max_rows_per_unit=5)
-    assert after.names == ("a", "b") and after.unit == "who" and after.max_rows_per_unit == 5
-    assert len(after.impossible) == len(after.constraints) == 1
-    assert after.names_left_out == ("z",)
+def test_edits_keep_the_unit() -> None:
+    before = Schema(COLUMNS[:2])
+    after = Schema(COLUMNS[:2], unit="who", max_rows_per_unit=5)
     assert any("unit" in line for line in differences(before, after))
-    other = with_design(after, max_rows_per_unit=2)
-    assert other.design == Design(unit="who", max_rows_per_unit=2)
-    outside = with_design(before, unit="z", max_rows_per_unit=1)
-    assert outside.unit == "z" and not outside.left_out and outside.names == before.names
     assert edit(after, Edit(drop=["b"])).unit == "who"
-    with pytest.raises(InputError, match="unit= goes with max_rows_per_unit="):
-        with_design(before, unit="who")
 
 
 def test_large_floats_are_problems_of_the_unit() -> None:
