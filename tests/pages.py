@@ -26,7 +26,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pandas as pd
 from command_lines import TABSYNTH, run
@@ -276,8 +275,6 @@ def prepare(group: str, folder: Path) -> None:
         people.sample(frac=0.5).to_csv(folder / "last-year.csv", index=False)
         (folder / "people").mkdir()
         people.to_parquet(folder / "people" / "0.parquet", index=False)
-        with duckdb.connect(str(folder / "people.db")) as database:
-            database.read_csv(str(folder / "people.csv")).create("people")
         stays = {"patient": rng.integers(0, 1500, 3000), "days": rng.integers(1, 31, 3000)}
         stays["ward"] = rng.choice(["a", "b", "c"], 3000)
         pd.DataFrame(stays).to_csv(folder / "stays.csv", index=False)

@@ -16,7 +16,6 @@ from tabsynth.cli.commands import app
 from tabsynth.cli.console import INTERRUPTED, as_typed, cli_command, fail, one_interrupt, say
 from tabsynth.cli.ledger import ledger_status
 from tabsynth.cli.options import (
-    Engine,
     FitColumns,
     FitRequest,
     Outputs,
@@ -50,7 +49,6 @@ def fit(
     survey: Survey,
     settings: Settings,
     prior: PriorKnowledge,
-    engine: Engine,
     reading: Reading,
     running: Running,
     outputs: Outputs,
@@ -64,7 +62,8 @@ def fit(
     from tabsynth.synthesizers import METHODS as ESTIMATORS
     from tabsynth.synthesizers.session import is_model_of
 
-    _check_source(request, engine)
+    if not request.table.exists():
+        raise InputError(f"Cannot read table {request.table}: No such file or directory.")
     parameters: dict[str, Any] = {"epsilon": request.epsilon, "delta": request.delta}
     parameters |= {"device": running.device, "random_state": running.seed, "rows": request.rows}
     parameters |= {"time_limit": seconds(request.time_limit, "--time-limit")}
@@ -82,11 +81,7 @@ def fit(
         if columns.omop:
             what = "An OMOP database"
             del refused["save_schema"]
-            refused |= {
-                "linked": columns.linked,
-                "duckdb": engine.duckdb,
-                "checkpoint": running.checkpoint,
-            }
+            refused |= {"linked": columns.linked, "checkpoint": running.checkpoint}
             refused |= reading.options
         refuse({**refused, **asdict(settings), **asdict(prior), **own}, what)
         if columns.linked is not None:
@@ -106,16 +101,10 @@ def fit(
             drafting |= {"relations": not columns.no_relations}
             arguments["draft_options"] = drafting
         synthesizer = ESTIMATORS[request.method](facts, **arguments)
-        if engine.duckdb is not None:
-            from tabsynth.tables.databases import duckdb_table
-
-            read = partial(duckdb_table, engine.duckdb, str(engine.sql_table))
-        elif request.table is not None:
-            read = partial(_read_rows, request.table, facts, nulls, reading)
-    private = engine.duckdb if request.table is None else request.table
-    inputs = [private, request.schema, columns.linked, columns.vocabulary, settings.config]
+        read = partial(_read_rows, request.table, facts, nulls, reading)
+    inputs = [request.table, request.schema, columns.linked, columns.vocabulary, settings.config]
     inputs += [prior.public, request.ledger]
-    if prior.public is not None and private is not None and is_same_file(prior.public, private):
+    if prior.public is not None and is_same_file(prior.public, request.table):
         raise InputError(
             f"{prior.public} is the private table itself; give a public table to --public."
         )
@@ -141,31 +130,14 @@ def fit(
         say(f"Schema: {request.save_schema}")
 
 
-def _check_source(request: FitRequest, engine: Engine) -> None:
-    """Refuse a command that names no private table, or several, or too little of one of an engine."""
-    if (request.table is None) == (engine.duckdb is None):
-        raise InputError("Name one private table: a file, a folder or --duckdb.")
-    if request.table is not None:
-        if not request.table.exists():
-            raise InputError(f"Cannot read table {request.table}: No such file or directory.")
-        if engine.sql_table is not None:
-            raise InputError("--sql-table goes with --duckdb; leave it out.")
-        return
-    for flag, value in (("--sql-table", engine.sql_table), ("--schema", request.schema)):
-        if value is None:
-            raise InputError(f"--duckdb needs {flag}; add it.")
-
-
 def _linked_fit(
-    folder: Path | None, schema: Path, parameters: dict[str, Any], reading: Reading
+    folder: Path, schema: Path, parameters: dict[str, Any], reading: Reading
 ) -> "tuple[LinkedMargNet, Callable[[], Any]]":
     """Return the synthesizer of linked tables, and a function that reads them from a folder."""
     from tabsynth.schema.linked import LinkedSchema
     from tabsynth.synthesizers.linked.estimator import LinkedMargNet
     from tabsynth.tables.files import read_linked
 
-    if folder is None:
-        raise InputError("--linked takes a folder of tables, not --duckdb.")
     facts = LinkedSchema.load(schema)
     read = partial(read_linked, folder, facts, **reading.options)
     return LinkedMargNet(facts, **parameters), read
@@ -180,7 +152,6 @@ def _omop_fit(
     from tabsynth.schema.column import MAX_CATEGORIES
     from tabsynth.synthesizers.linked.estimator import LinkedMargNet
 
-    assert request.table is not None
     database = read_omop(request.table, vocabulary)
     source = "selected privately"
     if database.vocabulary is not None:
@@ -197,14 +168,12 @@ def _check_columns(
     """Refuse options of reading that the table does not take, and facts that the schema declares."""
     from tabsynth.tables.files import suffix
 
-    source = "A table of an engine"
-    if request.table is not None and request.table.is_dir():
-        _check_folder(request.table)
-        source = "A folder of Parquet files"
-    elif request.table is not None:
+    if not request.table.is_dir():
         suffix(request.table)
-    if reading.options and (request.table is None or request.table.is_dir()):
-        raise InputError(f"{source} takes no --{next(iter(reading.options))}; leave it out.")
+    else:
+        _check_folder(request.table)
+        for name in reading.options:
+            raise InputError(f"A folder of Parquet files takes no --{name}; leave it out.")
     if request.schema is not None:
         survey.refuse("goes without --schema: a schema file declares its own unit and weight.")
         if columns.null:

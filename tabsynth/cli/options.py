@@ -159,10 +159,9 @@ class FitRequest:
 
     epsilon: float = option(f"{EPSILON} inf adds no noise and is not private.", default=MISSING)
     out: Path = option("The model file to write.", "-o", "--out", default=MISSING)
-    table: Path | None = argument(
+    table: Path = argument(
         "The private table: a text file (.csv, .tsv, .csv.gz), .parquet, .xlsx or another format by its"
-        " suffix, or a folder of .parquet files.",
-        default=None,
+        " suffix, or a folder of .parquet files."
     )
     schema: Path | None = option(
         "The schema of the table, a JSON file. Default: drafted privately, as a part of the budget."
@@ -241,18 +240,6 @@ class PriorKnowledge:
     )
     public_source: str | None = option(
         "The source of the public table, for the certificate.", panel=METHOD
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Engine:
-    """A table that an engine counts, in place of a file."""
-
-    duckdb: Path | None = option(
-        "In place of TABLE: a DuckDB file, of which the table --sql-table is fitted.", panel=FILES
-    )
-    sql_table: str | None = option(
-        "With --duckdb: the name of the table to fit, such as people.", panel=FILES
     )
 
 

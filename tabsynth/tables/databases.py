@@ -5,32 +5,8 @@ from typing import Any
 
 from tabsynth._validate import quote
 from tabsynth.errors import InputError, one_line
-from tabsynth.tables.engines import EngineCounter
 
 Place = tuple[str, str]  # the schema and the name of a table
-
-
-def duckdb_table(database: str | Path, table: str) -> EngineCounter:
-    """Return a table or view of a DuckDB file, which is opened for reading only.
-
-    Parameters
-    ----------
-    database : path
-    table : str
-        Its name, or ``schema.name``.
-
-    Raises
-    ------
-    InputError
-        If duckdb is not installed, the file cannot be opened, or it has no such table.
-    """
-    connection, places = open_duckdb(database)
-    matches = [(s, n) for s, n in places if table in (n, f"{s}.{n}")]
-    if len(matches) != 1:
-        names = ", ".join(quote(name) for _, name in places[:8]) or "none"
-        what = "several tables" if matches else "no table"
-        raise InputError(f"{database} has {what} {quote(table)}; its tables are {names}.")
-    return EngineCounter(relation_of(connection, database, matches[0]))
 
 
 def open_duckdb(database: str | Path, what: str = "a DuckDB file") -> tuple[Any, list[Place]]:

@@ -12,7 +12,6 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
-from command_lines import run
 from engine_tables import BAD_NAME, ENGINE_SCHEMA, Breaking, some_rows
 
 from tabsynth import InputError, MargNet, Schema
@@ -21,7 +20,7 @@ from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables import ParquetCounter
 from tabsynth.tables.batch_counter import CHANGED
-from tabsynth.tables.databases import duckdb_table
+from tabsynth.tables.databases import open_duckdb
 from tabsynth.tables.engines import EngineCounter
 from tabsynth.tables.frames import table_from_arrow
 
@@ -143,40 +142,6 @@ def test_a_fault_of_an_engine_is_charged_once(name: str, cost: float, tmp_path: 
     assert ProjectLedger.read(path).share < cost * (1 + 1e-6)
 
 
-@pytest.mark.slow
-def test_a_fault_on_the_command_line(
-    cost: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Exit code 2 and one line, no model; the same command again fits the table that is whole again."""
-    for part in range(2):
-        pq.write_table(some_rows(100, seed=part), tmp_path / f"{part}.parquet")
-    with duckdb.connect(str(tmp_path / "people.db")) as connection:
-        connection.execute(f"CREATE VIEW people AS FROM read_parquet('{tmp_path}/*.parquet')")
-    SMALL.save(tmp_path / "s.json")
-    ProjectLedger.create(tmp_path / "project.ledger", epsilon=1.0, delta=1e-5)
-    batches, answered = EngineCounter.batches, list[int]()
-
-    def without_a_part(counter: EngineCounter, names: Any, *, ordered: bool) -> Any:
-        answered.append(1)
-        if len(answered) == 2:
-            (tmp_path / "1.parquet").rename(tmp_path / "away")
-        return batches(counter, names, ordered=ordered)
-
-    monkeypatch.setattr(EngineCounter, "batches", without_a_part)
-    words = ["fit", "--duckdb", "people.db", "--sql-table", "people", "--schema", "s.json"]
-    words += ["--epsilon", 0.9, "--ledger", "project.ledger", "--checkpoint", "kept"]
-    words += ["--time-limit", "1s", "-o", "m.tabsynth"]
-    done = run(*words, cwd=tmp_path, code=2)
-    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
-    assert not (tmp_path / "m.tabsynth").exists()
-    assert 0 < ProjectLedger.read(tmp_path / "project.ledger").share < cost
-    (tmp_path / "away").rename(tmp_path / "1.parquet")
-    run(*words, cwd=tmp_path)
-    assert ProjectLedger.read(tmp_path / "project.ledger").share < cost * (1 + 1e-6)
-    run("sample", "m.tabsynth", "-n", 20, "-o", "out.csv", cwd=tmp_path)
-    run("verify", "out.csv", cwd=tmp_path, code=4)  # consistent, and not signed
-
-
 WRONG = {
     "text": ("'old'", "'old' is not a whole number"),
     "a date": ("DATE '2020-02-03'", "is not a whole number"),
@@ -229,7 +194,7 @@ def test_what_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", code], **pipes) as other:
         assert other.stdout is not None and other.stdout.readline() == b"open\n"
         with pytest.raises(InputError, match=r"Cannot read .*people\.db: .*lock") as error:
-            duckdb_table(path, "people")
+            open_duckdb(path)
         other.communicate(b"\n")
     assert "\n" not in str(error.value)
 
@@ -255,8 +220,3 @@ def test_a_table_without_rows_is_fitted_as_a_data_frame_is(tmp_path: Path) -> No
     for other in samples[1:]:
         pd.testing.assert_frame_equal(other, samples[0])
     connection.close()
-    SMALL.save(tmp_path / "s.json")
-    words = ["fit", "--duckdb", "people.db", "--sql-table", "people", "--schema", "s.json"]
-    run(*words, "--epsilon", 1, "-o", "m.tabsynth", "--time-limit", "0.5s", cwd=tmp_path)
-    run("sample", "m.tabsynth", "-n", 20, "-o", "out.csv", cwd=tmp_path)
-    run("verify", "out.csv", cwd=tmp_path, code=4)

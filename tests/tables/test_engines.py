@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from command_lines import run
 from engine_tables import (
     BAD_NAME,
     ENGINE_SCHEMA,
@@ -32,7 +31,6 @@ from tabsynth.synthesizers.estimator import as_counter
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables import ParquetCounter, engines
 from tabsynth.tables.batch_counter import CHANGED
-from tabsynth.tables.databases import duckdb_table
 from tabsynth.tables.engines import EngineCounter, SparkCounter
 from tabsynth.tables.frames import table_from_arrow, to_pandas
 
@@ -439,63 +437,3 @@ def test_only_lazy_tables_are_engines() -> None:
         EngineCounter(eager)
     with pytest.raises(InputError, match="A draft of a schema needs rows"):
         MargNet(epsilon=1.0).fit(eager.lazy())
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Path:
-    """A DuckDB file with a table whose name has a quotation mark and a semicolon, and a schema file beside it."""
-    path = tmp_path / "people.db"
-    with duckdb.connect(str(path)) as connection:
-        connection.register("rows", some_rows(200))
-        connection.execute('CREATE TABLE "pe""ople; --" AS SELECT * FROM rows')
-        connection.execute("CREATE SCHEMA db")
-        connection.execute('CREATE VIEW db.numbers AS SELECT age FROM "pe""ople; --"')
-        connection.execute("CREATE VIEW lost AS SELECT * FROM rows")  # of a variable that was
-    SMALL.save(tmp_path / "s.json")
-    return path
-
-
-def test_a_database_file(database: Path) -> None:
-    counter = duckdb_table(database, 'pe"ople; --')
-    (ages,) = counter.count_all(SMALL, [(1,)])
-    assert ages.sum() == 200
-    with pytest.raises(InputError, match=r"has no table 'x'; its tables are"):
-        duckdb_table(database, "x")
-
-
-@pytest.mark.slow
-def test_a_database_on_the_command_line(database: Path, tmp_path: Path) -> None:
-    """Fit, sample and verify; then what cannot be fitted, which is one line, exit code 2, and writes nothing."""
-    words = [
-        "--schema",
-        "s.json",
-        "--epsilon",
-        1,
-        "-o",
-        "m.tabsynth",
-        "--overwrite",
-        "--time-limit",
-        "1s",
-    ]
-    run("fit", "--duckdb", database, "--sql-table", 'pe"ople; --', *words, cwd=tmp_path)
-    run("sample", "m.tabsynth", "-n", 20, "-o", "out.csv", cwd=tmp_path)
-    assert len(pd.read_csv(tmp_path / "out.csv")) == 20
-    done = run("verify", "out.csv", cwd=tmp_path, code=4)  # consistent, and not signed
-    assert "agrees with its certificate" in done.stdout + done.stderr
-    (tmp_path / "m.tabsynth").unlink()
-    (tmp_path / "damaged.db").write_text("no database")
-    for source, message in [
-        (["--duckdb", "none.db", "--sql-table", "x"], "none.db: there is no such file"),
-        (["--duckdb", "damaged.db", "--sql-table", "x"], "Cannot read damaged.db"),
-        (["--duckdb", database, "--sql-table", "x"], "has no table 'x'"),
-        (["--duckdb", database, "--sql-table", "numbers"], "no column"),
-        (["--duckdb", database, "--sql-table", "lost"], "rows does not exist"),
-        (["--duckdb", database], "--duckdb needs --sql-table"),
-        (["--duckdb", database, "--sql-table", "x", "--sep", ";"], "takes no --sep"),
-        ([], "Name one private table"),
-        (["t.csv", "--table", "x"], "Cannot read table t.csv"),
-        (["t.csv", "--duckdb", database], "Name one private table"),
-    ]:
-        done = run("fit", *source, *words, cwd=tmp_path, code=2)
-        assert message in done.stderr and done.stderr.count("\n") == 1, done.stderr
-        assert not (tmp_path / "m.tabsynth").exists()
