@@ -104,7 +104,7 @@ def test_edit_and_diff(folder):
     assert Schema.load(folder / "draft.json").drafted == ("age", "sex", "code")
     lines = differences(Schema.load(folder / "draft.json"), schema)
     assert "column 'code': removed" in lines
-    assert any(line.startswith("left_out: added {'name': 'code'") for line in lines)
+    assert any(line.startswith("left_out: ") for line in lines)
     words = "declared, unchanged from a draft of the rows (dtype, nulls)"
     assert f"column 'sex', provenance: 'drafted' -> '{words}'" in lines
     run("schema", "check", "t.csv", "new.json", cwd=folder)

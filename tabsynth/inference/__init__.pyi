@@ -1,5 +1,4 @@
 from tabsynth.inference.analyses import crosstab as crosstab
-from tabsynth.inference.analyses import infer as infer
 from tabsynth.inference.analyses import logit as logit
 from tabsynth.inference.analyses import mean as mean
 from tabsynth.inference.analyses import ols as ols

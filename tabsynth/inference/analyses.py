@@ -1,6 +1,6 @@
-"""Common analyses with intervals, and any function of a DataFrame."""
+"""Common analyses with intervals."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -8,11 +8,9 @@ import pandas as pd
 from scipy.special import expit
 from scipy.stats import norm
 
-from tabsynth._random import Randomness
 from tabsynth._validate import in_range, quote
 from tabsynth.errors import InputError
 from tabsynth.inference.influence import (
-    NO_CHANGE,
     Influence,
     Reference,
     Rows,
@@ -24,12 +22,9 @@ from tabsynth.synthesizers.margnet.estimator import MargNet
 
 Model: TypeAlias = MargNet | Reference
 Columns: TypeAlias = str | Sequence[str] | None
-Analysis: TypeAlias = Callable[[pd.DataFrame], Any]
 NUMBERS = ("estimate", "standard_error", "low", "high")
 MOST_STATISTICS = 10_000
-MOST_CALLS = 4_000  # of a function of a DataFrame
 GRID = 500  # values at which the distribution of a column is estimated
-ADDED = 5  # rows that are added for one evaluation of a function of a DataFrame
 NEWTON, CLOSE = 50, 1e-9
 MOST_COEFFICIENT = 30.0
 
@@ -269,118 +264,6 @@ def _logistic(
             " leave it out."
         )
     return beta, np.linalg.pinv(information)
-
-
-def infer(
-    analysis: Analysis,
-    model: Model,
-    columns: Columns,
-    *,
-    confidence: float = 0.95,
-) -> pd.DataFrame:
-    """Return estimates and intervals of any function of a DataFrame that returns numbers.
-
-    Its influence function is computed by adding a few copies of a row to a synthetic table, for each combination of values
-    of its columns, or for 4,000 rows. It must change smoothly with the rows, as means, ratios and coefficients do; for quantiles there
-    is :func:`quantile`. The note of a number that does not change at all says so, in place of numbers.
-
-    Parameters
-    ----------
-    analysis : callable
-        From a DataFrame with these columns to a number, a sequence of numbers, or a Series or mapping of them.
-    model : MargNet or Reference
-    columns : str or sequence of str
-        The columns that the analysis uses; it gets no others.
-    confidence
-        As of :func:`mean`.
-
-    Returns
-    -------
-    DataFrame
-        As of :func:`mean`, a row for each number.
-
-    Raises
-    ------
-    InputError
-        If the analysis fails or returns no numbers, or uses so many columns that their measured sets have more than
-        2,000 cells.
-    """
-    reference = _reference(model)
-    columns = _list_columns(columns)
-    if not columns:
-        raise InputError("Expected columns that the analysis uses, got none; name one or more.")
-    reference.positions(columns)
-    names, values = _call_analysis(analysis, reference.synthetic[columns])
-    rows, sample = reference.distinct(columns, by_value=False), None
-    if len(rows.index) > MOST_CALLS:
-        cells = sum(len(a.counts) for a in reference.aggregates(reference.positions(columns)))
-        if cells > MOST_CALLS // 2:  # a sample of rows does not show them
-            raise InputError(
-                f"The analysis uses columns of {cells:,} cells in the measured sets, past {MOST_CALLS // 2:,}; use fewer columns,"
-                " or a function of tabsynth.inference such as ols."
-            )
-        sample = rows.sample(MOST_CALLS, Randomness(reference.random_state).numpy())
-    at = rows.index if sample is None else sample[1].index
-    table, half = reference.table[columns], reference.rows
-    phi = np.empty((len(at), len(values)))
-    for i, row in enumerate(at):  # a few copies of each row: a numerical derivative
-        changed = table.iloc[np.append(np.arange(half), np.full(ADDED, row))]
-        phi[i] = (_call_analysis(analysis, changed, values)[1] - values) * (half / ADDED + 1)
-    influence = Influence(names, values, lambda part: phi[:, part])
-    result = estimates(reference, rows, influence, confidence, sample)
-    still = ~phi.any(axis=0)  # such as a median: its standard error would be 0
-    result.loc[still, "note"] = NO_CHANGE
-    result.loc[still, list(NUMBERS)] = np.nan
-    return result
-
-
-def _call_analysis(
-    analysis: Analysis, table: pd.DataFrame, before: np.ndarray | None = None
-) -> tuple[Sequence[Hashable], np.ndarray]:
-    """Return names and values of what an analysis returns.
-
-    Raises
-    ------
-    InputError
-        If it fails, or returns no finite numbers, or not as many as ``before``.
-    """
-    try:
-        result = analysis(table)
-    except Exception as error:  # an analysis is the caller's own code
-        text = " ".join(str(error).split())
-        raise InputError(
-            f"The analysis failed on a synthetic table: {type(error).__name__}: {quote(text, 120)}; correct it."
-        ) from error
-    names, values = _numbers_of(result)
-    if before is not None and len(values) != len(before):
-        raise InputError(
-            f"The analysis returned {len(values)} numbers, and {len(before)} before; it must return the same ones of each table."
-        )
-    return names, values
-
-
-def _numbers_of(result: object) -> tuple[Sequence[Hashable], np.ndarray]:
-    """Return names and values of numbers: of one, a sequence, a Series or a mapping.
-
-    Raises
-    ------
-    InputError
-        If there is none, or one that is not finite.
-    """
-    if isinstance(result, pd.DataFrame):
-        result = result.stack()
-    if isinstance(result, Mapping):
-        result = pd.Series(result)
-    names = result.index.to_list() if isinstance(result, pd.Series) else None
-    try:
-        values = np.atleast_1d(np.asarray(result, dtype=float)).ravel()
-    except (TypeError, ValueError):
-        values = np.empty(0)
-    if not len(values) or not np.isfinite(values).all() or result is None:
-        raise InputError(
-            f"The analysis must return finite numbers, got {quote(str(result), 60)}; return a number, or several."
-        )
-    return (range(len(values)) if names is None else names), values
 
 
 def _rows_of(model: Model, columns: Sequence[str], by: Columns = None) -> tuple[Reference, Rows]:

@@ -11,7 +11,6 @@ All of this is post-processing of the noisy counts: it reads no private row.
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -31,7 +30,6 @@ from tabsynth.synthesizers.sampling import sample_unrounded
 
 NOT_SUPPORTED = "not supported by the measured marginals"
 NO_ROWS = "no synthetic rows"
-NO_CHANGE = "does not change with a few rows; for a quantile there is tabsynth.inference.quantile"
 SUPPORT = 0.95  # the share of the variance of an influence function that measured sets must show
 LEAST_ROWS, MOST_ROWS = 40_000, 60_000  # of the synthetic table that statistics are computed on
 MISFIT = 10.0  # weight of what the counts leave of an influence function, against their noise
@@ -69,8 +67,6 @@ class Rows:
 
     Attributes
     ----------
-    index : ndarray, shape (rows,)
-        Where each is first, among the reference rows.
     table : DataFrame
         The columns of the analysis.
     codes : ndarray, shape (rows, columns)
@@ -79,32 +75,12 @@ class Rows:
         The share of the synthetic rows that are like it.
     both : ndarray, shape (rows,)
         The mean of that share and that of the independent rows.
-    draws : int, optional
-        Of a sample: how many draws it has.
     """
 
-    index: np.ndarray
     table: pd.DataFrame
     codes: np.ndarray
     synthetic: np.ndarray
     both: np.ndarray
-    draws: int | None = None
-
-    def sample(self, draws: int, rng: np.random.Generator) -> tuple[np.ndarray, Self]:
-        """Return some of the rows, by so many draws from the synthetic rows and the independent ones, and their positions."""
-        other = 2 * self.both - self.synthetic
-        synthetic, other = (
-            rng.multinomial(draws // 2, p / p.sum()) for p in (self.synthetic, other)
-        )
-        at = np.flatnonzero(synthetic + other)
-        return at, type(self)(
-            self.index[at],
-            self.table.iloc[at],
-            self.codes[at],
-            synthetic[at] / (draws // 2),
-            (synthetic + other)[at] / (draws // 2 * 2),
-            draws,
-        )
 
 
 def variance(values: np.ndarray, shares: np.ndarray) -> np.ndarray:
@@ -169,7 +145,6 @@ class Reference:
             rows = int(min(max(self.measured.rows, LEAST_ROWS), MOST_ROWS))
             # Without rounding, which the noisy counts correct in any case, at a tenth of the time.
             table = sample_unrounded(model.model_, rows, seed)
-        self.random_state = seed
         self.encoder, self.rows, self.n = model.model_.encoder, len(table), self.measured.rows
         rng = Randomness(None if seed is None else int(seed) + 2**65).numpy()
         codes = self.encoder.codes_of(table)
@@ -182,33 +157,27 @@ class Reference:
         self.codes = np.concatenate([codes, self.encoder.codes_of(other)])
         self._numbered = dict[str, np.ndarray]()  # by column: the number of each row's value
 
-    def distinct(self, names: Sequence[str], by_value: bool = True) -> Rows:
-        """Return the distinct rows by some columns: by their values, or by their category codes alone."""
+    def distinct(self, names: Sequence[str]) -> Rows:
+        """Return the distinct rows by the values of some columns, and by their category codes."""
         half, key = self.rows, np.zeros(len(self.codes), dtype=np.int64)
         parts = [self.codes[:, j] for j in self.positions(names)]
-        if by_value:
-            for name in names:
-                if name not in self._numbered:
-                    values = self.table[name]
-                    self._numbered[name] = pd.factorize(values, use_na_sentinel=False)[0]
-            parts += [self._numbered[name] for name in names]
+        for name in names:
+            if name not in self._numbered:
+                values = self.table[name]
+                self._numbered[name] = pd.factorize(values, use_na_sentinel=False)[0]
+        parts += [self._numbered[name] for name in names]
         for part in parts:
             key = pd.factorize(key * (int(part.max()) + 1) + part)[0]
         index = np.unique(key, return_index=True)[1]
         synthetic = np.bincount(key[:half], minlength=len(index)) / half
         other = np.bincount(key[half:], minlength=len(index)) / (len(key) - half)
         table = self.table[list(names)].iloc[index]
-        return Rows(index, table, self.codes[index], synthetic, (synthetic + other) / 2)
+        return Rows(table, self.codes[index], synthetic, (synthetic + other) / 2)
 
     @property
     def columns(self) -> Sequence[Column]:
         """The modelled columns."""
         return self.encoder.schema.columns
-
-    @property
-    def synthetic(self) -> pd.DataFrame:
-        """The synthetic rows alone."""
-        return self.table.iloc[: self.rows]
 
     def positions(self, names: Sequence[str], what: str = "The analysis") -> list[int]:
         """Return positions of the modelled columns that columns of the table follow from.
@@ -273,18 +242,9 @@ class Design:
     reference : Reference
     aggregates : sequence of Aggregate
     rows : Rows
-        All of them.
-    sample : tuple of ndarray and Rows, optional
-        The rows at which influences are known, as :meth:`Rows.sample` draws them. Default: all.
     """
 
-    def __init__(
-        self,
-        reference: Reference,
-        aggregates: Sequence[Aggregate],
-        rows: Rows,
-        sample: tuple[np.ndarray, Rows] | None = None,
-    ) -> None:
+    def __init__(self, reference: Reference, aggregates: Sequence[Aggregate], rows: Rows) -> None:
         blocks, count = [], len(rows.codes)
         ones = np.ones(count)
         for a in aggregates:
@@ -297,13 +257,7 @@ class Design:
         counted = np.concatenate([a.counts for a in aggregates])[seen] / n
         self.noise = noise[seen]
         self.gap = counted - z.T @ rows.synthetic  # noisy counts less those of the synthetic rows
-        self.free = 1.0
-        if sample is not None:
-            at, rows = sample
-            z = z[at]
-            # Of a sample of rows the cells explain some of the variance by chance.
-            self.free -= z.shape[1] / (rows.draws or len(at))
-        self.z, self.rows = z, rows
+        self.z = z
         self.ridge = self.noise / MISFIT**2 + 1e-12
         self.weighted = z.multiply(rows.both[:, None]).T.tocsr()
         self.small = z.shape[1] <= DENSE
@@ -332,11 +286,7 @@ class Design:
 
 
 def estimates(
-    reference: Reference,
-    rows: Rows,
-    influence: Influence,
-    confidence: float,
-    sample: tuple[np.ndarray, Rows] | None = None,
+    reference: Reference, rows: Rows, influence: Influence, confidence: float
 ) -> pd.DataFrame:
     """Return estimates of statistics with standard errors and intervals.
 
@@ -348,8 +298,6 @@ def estimates(
     influence : Influence
     confidence : float
         Of the intervals.
-    sample : tuple of ndarray and Rows, optional
-        The rows that the influence is known of, as :meth:`Rows.sample` draws them. Default: all.
 
     Returns
     -------
@@ -358,8 +306,8 @@ def estimates(
     """
     in_range("confidence", confidence, 0, 1, low_open=True, high_open=True)
     columns = reference.positions(list(rows.table.columns))
-    design = Design(reference, reference.aggregates(columns), rows, sample)
-    shares, count = design.rows, len(influence.values)
+    design = Design(reference, reference.aggregates(columns), rows)
+    count = len(influence.values)
     shift, sampling, noise, carried, share = np.zeros((5, count))
     for start in range(0, count, AT_ONCE):
         part = slice(start, min(start + AT_ONCE, count))
@@ -367,13 +315,11 @@ def estimates(
         gamma = design.weights(phi)
         residual = phi - design.z @ gamma
         shift[part] = gamma.T @ design.gap
-        sampling[part] = variance(phi, shares.synthetic) / reference.n
+        sampling[part] = variance(phi, rows.synthetic) / reference.n
         noise[part] = design.noise @ gamma**2
-        carried[part] = CARRIED**2 * variance(residual, shares.synthetic) / design.free
-        spread = variance(phi, shares.both)
-        share[part] = (
-            1 - variance(residual, shares.both) / np.where(spread > 0, spread, 1) / design.free
-        )
+        carried[part] = CARRIED**2 * variance(residual, rows.synthetic)
+        spread = variance(phi, rows.both)
+        share[part] = 1 - variance(residual, rows.both) / np.where(spread > 0, spread, 1)
     error = np.sqrt(sampling + noise + carried)
     values, width = influence.values + shift, norm.ppf((1 + confidence) / 2) * error
     note = np.where(share < SUPPORT, NOT_SUPPORTED, "")

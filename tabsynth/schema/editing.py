@@ -184,33 +184,12 @@ def differences(first: Schema, second: Schema) -> list[str]:
                 out += _changes(f"column {quote(name)}, {key}", old.get(key), new.get(key))
     for key in dict.fromkeys((*before, *after)):
         if key not in ("columns", COPIED):
-            listed = list in (type(before.get(key)), type(after.get(key)))
-            out += _changes(
-                key, *(facts.get(key, [] if listed else None) for facts in (before, after))
-            )
+            out += _changes(key, before.get(key), after.get(key))
     return out
 
 
 def _changes(what: str, old: object, new: object) -> list[str]:
     if old == new and type(old) is type(new):
         return []
-    if isinstance(old, list) and isinstance(new, list):
-        gone = [item for item in old if item not in new]
-        added = [item for item in new if item not in old]
-        parts = [f"removed {_list(gone)}"] * bool(gone) + [f"added {_list(added)}"] * bool(added)
-        return [f"{what}: {'; '.join(parts) or 'another order'}"]
-    if isinstance(old, dict) and isinstance(new, dict):
-        keys = dict.fromkeys((*old, *new))
-        return [
-            line for key in keys for line in _changes(f"{what}.{key}", old.get(key), new.get(key))
-        ]
-    return [f"{what}: {_value(old)} -> {_value(new)}"]
-
-
-def _value(value: object) -> str:
-    return "not stated" if value is None else quote(value, 150)  # provenance names facts
-
-
-def _list(items: Sequence[Any], limit: int = 8) -> str:
-    text = ", ".join(map(quote, items[:limit]))
-    return text if len(items) <= limit else f"{text} and {len(items) - limit} more"
+    before, after = ("not stated" if v is None else quote(v, 150) for v in (old, new))
+    return [f"{what}: {before} -> {after}"]

@@ -12,9 +12,7 @@ from tabsynth import DPWGAN, Categorical, InputError, MargNet, Numeric, Ordinal,
 from tabsynth.inference import (
     NOT_SUPPORTED,
     Reference,
-    analyses,
     crosstab,
-    infer,
     influence,
     logit,
     mean,
@@ -103,27 +101,6 @@ def test_quantiles(exact):
     assert low == TABLE["age"].quantile(0.01)
 
 
-def test_any_function_has_the_intervals_of_the_same_analysis(noisy):
-    reference = Reference(noisy, random_state=3)
-    given = mean(reference, "age", by="sex")
-    found = infer(lambda table: table.groupby("sex")["age"].mean(), reference, ["sex", "age"])
-    assert np.allclose(found["estimate"], given["estimate"], rtol=1e-3)
-    assert np.allclose(found["standard_error"], given["standard_error"], rtol=0.02)
-    declared = infer(lambda t: {"x": (t["sex"] == "f").mean()}, reference, columns=["sex"])
-    share = proportion(reference, {"sex": "f"})
-    assert np.allclose(declared.loc["x", "estimate"], share["estimate"], rtol=1e-3)
-
-
-def test_a_number_that_does_not_change_has_no_interval(noisy):
-    """A median stays as it is when a few rows are added; the mean beside it does not."""
-    found = infer(
-        lambda t: {"median": t["age"].median(), "mean": t["age"].mean()}, noisy, columns=["age"]
-    )
-    assert "quantile" in found.loc["median", "note"] and found.loc["mean", "note"] == ""
-    assert found.loc["median", ["estimate", "standard_error", "low", "high"]].isna().all()
-    assert found.loc["mean", "standard_error"] > 0
-
-
 def test_what_no_count_shows_is_not_supported(noisy):
     measured = noisy.model_.measured
     pairs = [m for m in measured.counts if len(m.columns) < 3]  # as if no triple had been counted
@@ -132,12 +109,6 @@ def test_what_no_count_shows_is_not_supported(noisy):
     out = crosstab(reference, ["sex", "region", "pay"])
     assert (out["note"] == NOT_SUPPORTED).mean() > 0.9
     assert out.loc[out["note"] == NOT_SUPPORTED, ["estimate", "low"]].isna().all(axis=None)
-    difference = infer(  # a three-way statistic
-        lambda t: t[t["region"] == "a"].groupby("sex")["pay"].mean(),
-        reference,
-        ["sex", "region", "pay"],
-    )
-    assert (difference["note"] == NOT_SUPPORTED).all()
     without = [m for m in measured.counts if m.columns != (0, 2)]
     without = [m for m in without if not {0, 2} <= set(m.columns)]
     fewer = Reference(_with(noisy, replace(measured, counts=without)), random_state=0)
@@ -259,13 +230,6 @@ def test_older_files_have_no_counts(noisy):
         (lambda r: crosstab(r, []), "Expected columns of a table"),
         (lambda r: quantile(r, "age", 1.5), "q"),
         (lambda r: quantile(r, "age", confidence="x"), "confidence to be a number"),
-        (lambda r: infer(lambda t: "text", r, "sex"), "must return finite numbers"),
-        (lambda r: infer(lambda t: float("nan"), r, "sex"), "must return finite numbers"),
-        (lambda r: infer(lambda t: None, r, "sex"), "must return finite numbers"),
-        (lambda r: infer(lambda t: t["nothing"].mean(), r, "sex"), "failed on a synthetic table: KeyError"),
-        (lambda r: infer(lambda t: list(range(len(t) - r.rows + 1)) or [0], r, ["sex"]), "numbers, and"),
-        (lambda r: infer(lambda t: 1.0, r, []), "got none; name one"),
-        (lambda r: infer(lambda t: 1.0, r, columns=["x"]), "column 'x'"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(exact, call, message):
@@ -291,27 +255,6 @@ def test_equations_are_solved_alike_by_iterations(noisy, monkeypatch):
     assert np.allclose(found["standard_error"], direct["standard_error"], rtol=0.05)
 
 
-@pytest.mark.slow
-def test_a_function_of_many_columns_is_called_for_a_sample_of_rows(noisy, monkeypatch):
-    measured = noisy.model_.measured
-    pairs = [m for m in measured.counts if len(m.columns) < 3]
-    reference = Reference(_with(noisy, replace(measured, counts=pairs)), random_state=0)
-    monkeypatch.setattr(analyses, "MOST_CALLS", 440)
-    names = ["sex", "region", "age", "pay"]
-
-    def slope(table):
-        x = np.column_stack([np.ones(len(table)), table["sex"] == "m", table["pay"]]).astype(float)
-        return np.linalg.solve(x.T @ x, x.T @ table["age"].to_numpy(dtype=float))
-
-    found = infer(slope, reference, columns=names)
-    given = ols(reference, "age", ["sex", "pay"])
-    assert np.allclose(found["estimate"], given["estimate"], atol=0.6 * given["standard_error"])
-    assert np.allclose(found["standard_error"], given["standard_error"], rtol=0.4)
-    monkeypatch.setattr(analyses, "MOST_CALLS", 100)
-    with pytest.raises(InputError, match="past 50; use fewer columns"):
-        infer(slope, reference, columns=names)
-
-
 def test_distinct_rows_have_the_shares_of_all(noisy):
     """Against pandas, which counts the reference rows; every declared value is among the independent ones."""
     reference = Reference(noisy, random_state=1)
@@ -325,10 +268,6 @@ def test_distinct_rows_have_the_shares_of_all(noisy):
     assert np.allclose(rows.both, (first.reindex(index).fillna(0) + other.reindex(index).fillna(0)) / 2)  # fmt: skip
     for j, column in enumerate(reference.columns):
         assert set(reference.codes[count:, j]) == set(range(column.size))
-    at, sample = rows.sample(1_000, np.random.default_rng(0))
-    assert np.array_equal(sample.index, rows.index[at]) and sample.draws == 1_000
-    assert sample.synthetic.sum() == pytest.approx(1) and sample.both.sum() == pytest.approx(1)
-    assert np.abs(sample.synthetic - rows.synthetic[at]).max() < 0.1
 
 
 def test_columns_that_a_rule_makes():
