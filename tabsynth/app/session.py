@@ -302,42 +302,14 @@ class Session:
                 config=EvaluationConfig(progress=fractions(job)),
             )
             out.mkdir(mode=0o700, exist_ok=True)
-            _write_report(report, out, overwrite)
+            report.to_html(out / REPORT, overwrite=overwrite)
+            report.to_json(out / "metrics.json", overwrite=overwrite)
             state.written.add(out / REPORT)
             state.summary = report.summary()
             state.picture = report.picture()
             return [f"Report: {out / REPORT}"]
 
         return self._start("Evaluation", work)
-
-    def publish(self, epsilon: float) -> Job:
-        """Make a report of noisy figures, which may be published; its cost is in addition to that of the fit."""
-        state = self.state
-        (table, reading), synthetic = state.training, state.need_synthetic()
-        schema = state.need_schema()
-        ledger = None if state.settings is None else state.settings.ledger
-        out = state.file("-published")
-        overwrite = state.replaces(out / REPORT)
-
-        def work(job: Job) -> list[str]:
-            from tabsynth import evaluate_private, verify
-
-            certificate = verify(synthetic)
-            report = evaluate_private(
-                read_table(table, schema, **reading),
-                read_table(synthetic, schema),
-                schema=schema,
-                epsilon=epsilon,
-                certificate=certificate if certificate.consistent else None,
-                ledger=ledger,
-            )
-            out.mkdir(exist_ok=True)
-            _write_report(report, out, overwrite)
-            state.written.add(out / REPORT)
-            state.published = out
-            return [f"Report with noisy figures: {out / REPORT}"]
-
-        return self._start("Private evaluation", work)
 
     # The release
 
@@ -363,7 +335,7 @@ class Session:
             )
         data: dict[str, Any] = {name: text for name, text in answers.items() if text.strip()}
         data |= {n: [x for x in data[n].splitlines() if x.strip()] for n in LISTS if n in data}
-        data |= {"schema": SCHEMA} | ({"report": state.published.name} if state.published else {})
+        data["schema"] = SCHEMA
         check_answers(data, "The list of answers", state.folder)
         overwrite = state.replaces(file)
         text = "".join(
@@ -447,8 +419,3 @@ def _signer(path: Path) -> Any:
     from tabsynth.privacy.certificate.signing import read_private
 
     return read_private(path, os.environ.get(PASSPHRASE))
-
-
-def _write_report(report: Any, folder: Path, overwrite: bool) -> None:
-    report.to_html(folder / REPORT, overwrite=overwrite)
-    report.to_json(folder / "metrics.json", overwrite=overwrite)

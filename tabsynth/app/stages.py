@@ -371,22 +371,11 @@ def report(page: Page) -> None:
             text(picture.alt, "p", "soft")
         items(session.state.summary)
         ui.link("Open the whole report in a new tab", "/report", new_tab=True)
-    with part("details"):
-        text("A report that may be published", "summary")
-        text(
-            "Its few figures have noise, but for the share of rows that break the schema, which is of the synthetic table alone. Their cost is in addition to that of the fit; a project ledger counts both.",
-            "p",
-            "soft",
-        )
-        with part("div", "fields"):
-            epsilon = field("ε of the published report", "0.5")
-
-        def publish() -> Any:
-            return session.publish(number("ε of the published report", epsilon.value, float))
-
-        action("Evaluate privately", lambda: page.do(publish))
-    if session.state.published is not None:
-        box([f"It goes into the release: {session.state.published}"], "good")
+    text(
+        "A report that may be published has noise, and costs ε of its own: tabsynth evaluate --epsilon makes it.",
+        "p",
+        "soft",
+    )
     action("Go on to the release", lambda: page.go(7), main=bool(session.state.summary))
 
 
@@ -406,7 +395,7 @@ def release(page: Page) -> None:
             ["The claim is CONDITIONAL: some columns have facts that were read from the rows."],
             "warn",
         )
-    names = [name for name in QUESTIONS if name not in ("schema", "report")]
+    names = [name for name in QUESTIONS if name != "schema"]
     for needed, title in ((True, "What every release must say"), (False, "Further answers")):
         with part("div") if needed else part("details"):
             text(title, "h3" if needed else "summary")

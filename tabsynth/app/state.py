@@ -122,7 +122,6 @@ class Preparation:
         self.synthetic: Path | None = None
         self.summary: list[str] = []
         self.picture: Picture | None = None
-        self.published: Path | None = None
         self.released: Path | None = None
         self.written: set[Path] = set()
 
@@ -222,7 +221,7 @@ class Preparation:
 
     def take_synthetic(self, synthetic: Path | None) -> None:
         """Take another synthetic table, or none."""
-        self.synthetic, self.published, self.released, self.summary = synthetic, None, None, []
+        self.synthetic, self.released, self.summary = synthetic, None, []
 
     # What a step needs
 

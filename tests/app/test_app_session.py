@@ -92,7 +92,6 @@ ROWS = {
     "fit": lambda s: s.fit(),
     "draw": lambda s: s.draw(5, None),
     "evaluate": lambda s: s.evaluate(),
-    "publish": lambda s: s.publish(1.0),
     "release": lambda s: s.release("out", ANSWERS),
 }
 
@@ -239,14 +238,13 @@ def test_the_whole_way(session, folder):
     assert session.draw(120, session.state.key).wait().state == DONE, session.job.lines
     assert session.evaluate(target="town").wait().state == DONE, session.job.lines
     assert "not authenticated" not in " ".join(session.state.summary)
-    assert session.publish(1.0).wait().state == DONE, session.job.lines
     with pytest.raises(InputError, match=r"answers are missing: description, curators, use"):
         session.release("out", {"name": "x"})
     done = session.release("out", ANSWERS).wait()
     assert done.lines == ["Release: out", "Verified: authenticated"]
     assert session.release("out", ANSWERS).wait().state == FAILED
     released = sorted(p.name for p in Path("out").iterdir())
-    assert {"privacy-statement.html", "report.json", "fit-synthetic.csv"} <= set(released)
+    assert {"privacy-statement.html", "schema.json", "fit-synthetic.csv"} <= set(released)
     assert Schema.load(session.state.schema_path).drafted == ()
     certificate = json.loads(Path("work/fit-synthetic.csv.certificate.json").read_text())
     unchanged = certificate["public"]["unchanged_from_draft"]
