@@ -74,32 +74,19 @@ class Session:
 
     # The schema
 
-    def draft(
-        self,
-        epsilon: float | None = None,
-        delta: float = 1e-5,
-        ledger: Path | None = None,
-    ) -> Job:
-        """Draft a schema: with ``epsilon`` of noisy counts, else one that copies values, for a person to replace."""
+    def draft(self) -> Job:
+        """Draft a schema that copies values, for a person to replace."""
         table = self.state.need_confirmed()
         self._refuse_to_overwrite()
-        reading = dict(self.state.reading)
+        cells = dict(self.state.reading)
+        decimal = cells.pop("decimal", None)
 
         def work(job: Job) -> list[str]:
-            from tabsynth import draft_private
-
-            decimal = reading.get("decimal")
-            cells = {name: text for name, text in reading.items() if name != "decimal"}
-            frame = read_any(table, ask=True, **cells)
-            if epsilon is None:
-                schema, verb = draft_schema(frame, decimal=decimal), "Drafted"
-            else:
-                verb = "Released"
-                schema = draft_private(frame, epsilon, delta, ledger=ledger, decimal=decimal)
+            schema = draft_schema(read_any(table, ask=True, **cells), decimal=decimal)
             self._write_schema(with_labels(schema, table))
-            return [f"{verb} {len(schema.columns)} columns.", *summarize(schema, epsilon, delta)]
+            return [f"Drafted {len(schema.columns)} columns.", *summarize(schema)]
 
-        return self._start("Draft" if epsilon is None else "Private draft", work)
+        return self._start("Draft", work)
 
     def take_schema(self, path: str | Path) -> None:
         """Take a schema file."""

@@ -147,25 +147,11 @@ def _sources(page: Page) -> None:
         lambda: page.do(session.draft),
         main=session.state.schema is None,
     )
-    text("A private draft", "h3")
     text(
-        "Kinds, bounds and categories are released with noise. Its cost counts in every fit with the schema.",
+        "A private draft, whose kinds, bounds and categories are released with noise, is a schema file that tabsynth schema draft"
+        " --epsilon has made.",
         "p",
         "soft",
-    )
-    with part("div", "fields"):
-        epsilon = field("ε of the draft", "0.5")
-        delta = field("δ of the draft", "1e-5")
-        ledger = field("Project ledger of the draft, if there is one")
-    action(
-        "Draft privately",
-        lambda: page.do(
-            lambda: session.draft(
-                number("ε of the draft", epsilon.value, float),
-                number("δ of the draft", delta.value, float),
-                _path(ledger.value),
-            )
-        ),
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import page_server
 import pytest
 
-from tabsynth import InputError, Schema
+from tabsynth import InputError, Schema, draft_private
 from tabsynth.app.job import CANCELLED, DONE, FAILED, Job, page_lines
 from tabsynth.app.session import Session
 from tabsynth.app.settings import Settings
@@ -81,7 +81,6 @@ def reviewed(session):
 
 ROWS = {
     "draft": lambda s: s.draft(),
-    "private draft": lambda s: s.draft(1.0),
     "schema file": lambda s: s.take_schema("schema.json"),
     "columns": lambda s: s.state.columns(),
     "left out": lambda s: s.state.need_schema().left_out,
@@ -339,7 +338,8 @@ def test_a_fit_is_cancelled_before_it_reads_a_row(session, monkeypatch):
 def test_a_private_draft_counts_in_the_fit(session):
     session.choose("people.csv")
     session.confirm()
-    assert session.draft(20.0, 1e-5, None).wait().state == DONE, session.job.lines
+    draft_private(page_server.people(), 20.0).save("drafted.json")
+    session.take_schema("drafted.json")
     assert {view.provenance for view in session.state.columns()} == {"released"}
     assert session.plan(Settings(rows=150, epsilon=30.0)).wait().state == DONE, session.job.lines
 
