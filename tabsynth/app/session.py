@@ -154,7 +154,7 @@ class Session:
             from tabsynth.privacy.accounting.accountants import gaussian_mu
 
             budget = (settings.epsilon, settings.delta)
-            cost = plan(settings.method, settings.fitted_rows, *budget, schema, **settings.classes)
+            cost = plan(settings.method, settings.fitted_rows, *budget, schema)
             attacker = bounds_of(cost)
             self.state.settings = settings
             self.state.planned = PlanView(
@@ -203,7 +203,6 @@ class Session:
                 delta=settings.delta,
                 rows=settings.public_rows,
                 accept_drafted_domain=settings.accept_drafted,
-                **settings.classes,
             )
             fitted.append(model)
             model.check()  # what a fit refuses is refused before the table is read

@@ -3,12 +3,13 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tabsynth._validate import in_range, one_of, quote
 from tabsynth.errors import InputError
-from tabsynth.methods import METHODS
+from tabsynth.methods import METHODS as ALL_METHODS
 from tabsynth.privacy.accounting.labels import check_budget
+
+METHODS = [name for name in ALL_METHODS if name != "pate-acgan"]  # which needs a column of classes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,15 +19,13 @@ class Settings:
     Parameters
     ----------
     method : str
-        A name of :data:`tabsynth.methods.METHODS`.
+        A name of :data:`METHODS`.
     epsilon, delta : float
         The privacy budget.
     rows : int
         The number of rows that the plan is for, which a person knows from elsewhere. It is never counted here.
     rows_are_public : bool
         Whether ``rows`` is the exact number and public. The fit then takes it, and does not measure it.
-    class_column : str, optional
-        Of ``pate-acgan``, which needs it: the column whose values are the classes.
     holdout : float
         The share of rows, from 0 to 0.9, that are kept apart for the report: a public choice. Each row, or unit, is drawn by
         itself. The fit reads the others only.
@@ -43,7 +42,6 @@ class Settings:
     delta: float = 1e-5
     rows: int
     rows_are_public: bool = False
-    class_column: str | None = None
     holdout: float = 0.25
     accept_drafted: bool = False
     ledger: Path | None = None
@@ -51,7 +49,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check the values of the fields."""
-        one_of("method", self.method, tuple(METHODS))
+        one_of("method", self.method, METHODS)
         check_budget(self.rows, self.epsilon, self.delta)
         in_range("holdout", self.holdout, 0, 0.9)
         if self.rows_are_public and self.holdout:
@@ -62,15 +60,6 @@ class Settings:
             raise InputError(
                 f"Expected a name of the fit of letters, digits, - and _, got {quote(self.name)}."
             )
-        if self.method == "pate-acgan" and self.class_column is None:
-            raise InputError("pate-acgan needs the column whose values are the classes; name it.")
-        if self.method != "pate-acgan" and self.class_column is not None:
-            raise InputError(f"Method {self.method} takes no column of classes; leave it out.")
-
-    @property
-    def classes(self) -> dict[str, Any]:
-        """The column of classes as a parameter, where there is one."""
-        return {} if self.class_column is None else {"class_column": self.class_column}
 
     @property
     def fitted_rows(self) -> int:

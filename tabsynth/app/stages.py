@@ -17,17 +17,15 @@ from tabsynth.app.elements import (
     heading,
     items,
     part,
-    show_if,
     table,
     text,
 )
 from tabsynth.app.page import Page
 from tabsynth.app.rules import edit_rules
 from tabsynth.app.session import READING, Session
-from tabsynth.app.settings import Settings
+from tabsynth.app.settings import METHODS, Settings
 from tabsynth.dossier.answers import LISTS, QUESTIONS
 from tabsynth.errors import InputError
-from tabsynth.methods import METHODS
 
 N = TypeVar("N", int, float)
 OPTIONS = {
@@ -187,7 +185,7 @@ def plan(page: Page) -> None:
             "warn",
         )
     with part("div", "fields"):
-        method = choice("Method", list(METHODS), "margnet" if current is None else current.method)
+        method = choice("Method", METHODS, "margnet" if current is None else current.method)
         epsilon = field(
             "ε", "1" if current is None else f"{current.epsilon:g}", "smaller is more private"
         )
@@ -210,12 +208,6 @@ def plan(page: Page) -> None:
             "" if current is None or current.ledger is None else str(current.ledger),
             "of tabsynth ledger create; counts all fits together",
         )
-        classes = choice(
-            "Column of classes",
-            ["", *facts.learned.names],
-            "" if current is None or current.class_column is None else current.class_column,
-        )
-        show_if(classes, method, lambda name: name == "pate-acgan")
     public = ui.checkbox("The number of rows is exact and public: the fit may use it")
     public.set_value(current is not None and current.rows_are_public)
     accept = None
@@ -233,7 +225,6 @@ def plan(page: Page) -> None:
             rows=number("the number of rows", rows.value, int),
             rows_are_public=bool(public.value),
             holdout=number("the rows kept apart", holdout.value, float) / 100,
-            class_column=(classes.value or None) if method.value == "pate-acgan" else None,
             accept_drafted=accept is not None and bool(accept.value),
             ledger=_path(ledger.value),
             name=name.value.strip(),

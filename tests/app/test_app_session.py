@@ -188,7 +188,6 @@ def test_edits_that_contradict_change_nothing(session):
         {"rows": 0},
         {"name": "../up"},
         {"method": "pate-acgan"},
-        {"class_column": "town"},
         {"holdout": -0.1},
         {"holdout": 0.95},
         {"rows_are_public": True},
