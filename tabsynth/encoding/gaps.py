@@ -85,13 +85,19 @@ def gaps_between(
 def from_gaps(
     column: Column, amounts: np.ndarray, gaps: np.ndarray, parent: np.ndarray, position: np.ndarray
 ) -> np.ndarray:
-    """Return amounts of which each, but the first of a parent, is that of the row before and the gap, up to the upper bound.
+    """Return amounts of which each, but the first of a parent, is that of the row before and the gap.
 
-    Rows of one parent follow each other in the order of their positions.
+    Where the gaps of a parent lead beyond the upper bound, all of them are shorter in proportion. Rows of one parent follow each
+    other in the order of their positions.
     """
     highest = float(np.nanmax(column.code_amounts()[1]))
-    out = amounts.copy()
-    for number in range(1, int(position.max(initial=0)) + 1):
-        rows = np.flatnonzero(position == number)
-        out[rows] = np.minimum(out[rows - 1] + gaps[rows], highest)
-    return out
+    starts = np.flatnonzero(position == 0)
+    if not len(starts):
+        return amounts.copy()
+    number = np.diff(np.append(starts, len(amounts)))
+    after = np.where(position == 0, 0.0, gaps).cumsum()
+    after -= np.repeat(after[starts], number)
+    room, last = highest - amounts[starts], after[starts + number - 1]
+    shorter = np.divide(room, last, np.ones(len(starts)), where=last > np.maximum(room, 0.0))
+    first = np.minimum(np.repeat(amounts[starts], number), highest)
+    return first + after * np.repeat(shorter.clip(0.0, 1.0), number)

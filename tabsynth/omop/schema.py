@@ -42,6 +42,10 @@ from tabsynth.synthesizers.linked.estimator import LinkedMargNet
 
 SHARE = 0.2  # of the budget of a fit, in μ²: the release of concepts
 MOST_CONCEPTS = 64  # of one person, that count fully: the L2 norm of what a person adds is at most 1 in any case
+CLEAR_YEAR = (
+    4.0  # standard deviations of noise that the persons of the first and the last year must have
+)
+YEARS = "years of visits"
 CLEAR = 2.5  # standard deviations of noise: concepts of a vocabulary with more persons are modelled one by one
 MOST_MODELLED = 400  # concepts of one column
 SMALL = 60  # concepts of a column that are all modelled where a vocabulary lists them
@@ -77,8 +81,8 @@ def omop_schema(
     epsilon, delta : float
         The budget of the fit, of which the selection of concepts takes 20% in μ². The fit with the schema counts it.
     dates : pair of str, optional
-        The first and the last date of the records, from public knowledge; others are refused. Default: 1980-01-01 and
-        2039-12-31, and dates beyond count as these.
+        The first and the last date of the records, from public knowledge; others are refused. Default: the first and the
+        last year, from 1980 to 2039, in which the release clearly finds visits. Dates beyond count as their ends.
     max_children : dict, optional
         By table, the most records of one person or visit that are used, from public knowledge. Default: 40 visits of a
         person, and of a visit 12 conditions, drugs and measurements and 8 procedures.
@@ -111,6 +115,7 @@ def omop_schema(
         charges.unit = "person_id"
         try:
             selected, std = select(builder, mu, charges, random_state)
+            builder.hold_years(selected.pop(YEARS, {}))
         finally:
             charges.close()
     facts: JsonObject = {
@@ -138,6 +143,7 @@ class _Builder:
         self.database, self.tables = database, facts["tables"]
         self.dates = dates or (facts["first_date"], facts["last_date"])
         self.clips_dates = dates is None  # which are tabsynth's choice then
+        self.years_released = False
         try:
             first, last = map(date.fromisoformat, self.dates)
         except (TypeError, ValueError):
@@ -160,6 +166,16 @@ class _Builder:
             place for place, codes in self.known.items() if codes and len(codes) > MAX_CATEGORIES
         ]
         self.known |= dict.fromkeys(wide)
+
+    def years(self) -> range:
+        """Return the years of dates."""
+        return range(int(self.dates[0][:4]), int(self.dates[1][:4]) + 1)
+
+    def hold_years(self, shares: Mapping[int, float]) -> None:
+        """Take the first and the last of the released years as the bounds of dates."""
+        if shares:
+            self.dates = f"{min(shares)}-01-01", f"{max(shares)}-12-31"
+            self.years_released = True
 
     def places(self) -> list[tuple[str, str]]:
         """Return the tables and columns of concepts that the database has."""
@@ -278,6 +294,7 @@ class _Builder:
         if "date" in fact:
             low, high = self.dates
             years = int(high[:4]) - int(low[:4]) + 1
+            about |= {"provenance": "released"} if self.years_released else {}
             about |= {"dtype": "str", "clip": self.clips_dates, "bins": min(4 * years, 120)}
             return Date(**about, low=low, high=high)
         if "domain" not in fact:
@@ -321,6 +338,12 @@ def _items(builder: _Builder) -> pd.DataFrame:
             if builder.repeats(name) == column:
                 several = counted[counted["rows"] > 1]
                 parts.append(several.assign(place=f"{place} {AGAIN}"))
+    if builder.clips_dates:
+        visits = builder.database.tables["visit_occurrence"]
+        years = pd.to_datetime(visits["visit_start_date"].astype(str).str[:10]).dt.year
+        years = years.clip(builder.years()[0], builder.years()[-1])
+        rows = pd.DataFrame({"person": visits["person_id"].map(numbers), "code": years})
+        parts.append(rows.dropna().astype("int64").drop_duplicates().assign(place=YEARS))
     items = pd.concat(parts, ignore_index=True).sort_values(["place", "code"], kind="stable")
     return items[items.groupby("person").cumcount() < MOST_ITEMS]
 
@@ -344,7 +367,7 @@ def select(
     for columns with too many to list. Of others only those are looked at whose noisy sum passes the threshold of
     :meth:`tabsynth.drafting.budget.DraftBudget.threshold` for half of the chance. Its proof holds for k values of weights of at most
     1/√k, and k up to the public :data:`MOST_ITEMS`: so for the a concepts, and for the b, each with half of the chance. Shares
-    are post-processing.
+    are post-processing. Without declared dates each year in which a person has a visit counts as a concept; all years are known.
     """
     counted_places = [place for place in builder.places() if builder.counts(*place)]
     public = all(builder.known[place] is not None for place in counted_places)
@@ -376,6 +399,13 @@ def select(
             labels.append(codes.tolist())
             values.append(of.reindex(codes, fill_value=0.0).to_numpy(dtype=float))
             thresholds.append(least if known is None else CLEAR * std)
+    if builder.clips_dates:
+        there = sums.index.get_level_values(0) == YEARS
+        names.append(YEARS)
+        labels.append(list(builder.years()))
+        of = sums[there].droplevel(0).reindex(list(builder.years()), fill_value=0.0)
+        values.append(of.to_numpy(dtype=float))
+        thresholds.append(CLEAR_YEAR * std)
     stds, units = [std * scale] * len(values), [float(scale)] * len(values)
     exact_labels, values = exact_of(account, labels, values, stds, units)
     bits = Randomness(seed).noise()

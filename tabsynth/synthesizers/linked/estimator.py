@@ -125,6 +125,9 @@ def neighbours(records: Records, events: int | None = None) -> Workload:
     children = [j for j, column in enumerate(records.columns) if column.role == CHILDREN]
     above = [j for j, c in enumerate(records.columns) if c.role == ANCESTOR and c.ordered]
     pairs += [(j, number) for j in above for number in children]
+    size = f"number of {records.table}"
+    gaps = [j for j, c in enumerate(records.columns) if c.role == OWN and is_gap(c.column.name)]
+    pairs += [(j, gap) for j in above if records.columns[j].column.name == size for gap in gaps]
     if events is not None:
         of_row = (CHILDREN, OWN, ANCESTOR)
         at = len(records.context) + events
