@@ -87,8 +87,8 @@ def from_gaps(
 ) -> np.ndarray:
     """Return amounts of which each, but the first of a parent, is that of the row before and the gap.
 
-    Where the gaps of a parent lead beyond the upper bound, all of them are shorter in proportion. Rows of one parent follow each
-    other in the order of their positions.
+    Where the gaps of a parent lead beyond the upper bound, all of them are shorter in proportion, and leave half a gap after the
+    last row. Rows of one parent follow each other in the order of their positions.
     """
     highest = float(np.nanmax(column.code_amounts()[1]))
     starts = np.flatnonzero(position == 0)
@@ -98,6 +98,7 @@ def from_gaps(
     after = np.where(position == 0, 0.0, gaps).cumsum()
     after -= np.repeat(after[starts], number)
     room, last = highest - amounts[starts], after[starts + number - 1]
-    shorter = np.divide(room, last, np.ones(len(starts)), where=last > np.maximum(room, 0.0))
+    within = room * (number - 1) / (number - 0.5)
+    shorter = np.divide(within, last, np.ones(len(starts)), where=last > np.maximum(room, 0.0))
     first = np.minimum(np.repeat(amounts[starts], number), highest)
-    return first + after * np.repeat(shorter.clip(0.0, 1.0), number)
+    return np.minimum(first + after * np.repeat(shorter.clip(0.0, 1.0), number), highest)

@@ -55,9 +55,8 @@ PERSONS = "persons"
 LEAST_AGAIN = 0.01  # of the weights of concepts among repeated ones
 AGAIN = "again"  # the concepts that a person has in several rows
 # Numbers with two digits that divide a decade in 24 nearly equal parts (IEC 60063): cells of measured values.
-E24 = (
-    1.0, 1.1, 1.2, 1.3, 1.5, 1.6, 1.8, 2.0, 2.2, 2.4, 2.7, 3.0, 3.3, 3.6, 3.9, 4.3, 4.7, 5.1, 5.6, 6.2, 6.8, 7.5, 8.2, 9.1,
-)  # fmt: skip
+TENTHS = "10 11 12 13 15 16 18 20 22 24 27 30 33 36 39 43 47 51 56 62 68 75 82 91"
+E24 = tuple(int(number) / 10 for number in TENTHS.split())
 DECADES = range(-1, 5)
 Selected = dict[str, dict[int, float]]
 
@@ -400,10 +399,10 @@ def select(
             values.append(of.reindex(codes, fill_value=0.0).to_numpy(dtype=float))
             thresholds.append(least if known is None else CLEAR * std)
     if builder.clips_dates:
-        there = sums.index.get_level_values(0) == YEARS
+        there, years = sums.index.get_level_values(0) == YEARS, pd.Index(builder.years())
         names.append(YEARS)
-        labels.append(list(builder.years()))
-        of = sums[there].droplevel(0).reindex(list(builder.years()), fill_value=0.0)
+        labels.append(years.tolist())
+        of = sums[there].droplevel(0).reindex(years, fill_value=0.0)
         values.append(of.to_numpy(dtype=float))
         thresholds.append(CLEAR_YEAR * std)
     stds, units = [std * scale] * len(values), [float(scale)] * len(values)
