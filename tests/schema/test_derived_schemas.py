@@ -23,7 +23,7 @@ from tabsynth.encoding.derived import _inner
 from tabsynth.encoding.gaps import with_gaps
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema import Column
-from tabsynth.schema.editing import Edit, edit, with_design
+from tabsynth.schema.editing import Edit, edit
 from tabsynth.schema.linked import TableKeys, read_schema, read_table_schema
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.linked.estimator import LinkedMargNet
@@ -176,7 +176,6 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
         Edit(drop=["y"], declare=["a"], source="s", facts={"b": {"nulls": True}}),
     ),
     "schema/schema.py: Schema.with_decimal": lambda _: BASE.with_decimal("."),
-    "schema/editing.py: with_design": lambda f: with_design(BASE, max_weight=4.0),
     "schema/importers/__init__.py: _read_codebook": NEW,
     "schema/importers/__init__.py: import_schema": NEW,
     "schema/importers/declaration.py: schema_of": NEW,

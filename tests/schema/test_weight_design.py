@@ -14,7 +14,6 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import codes_of, weights_of
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise.counts import by_value, count_rows
-from tabsynth.schema.editing import Edit, edit, with_design
 
 COLUMNS = [Numeric(name="a", dtype="int64", low=0, high=3), Numeric(name="b", dtype="int64", low=0, high=2)]  # fmt: skip
 SCHEMA = Schema(COLUMNS, weight="w", max_weight=9)
@@ -97,14 +96,6 @@ def test_the_column_is_needed_by_fits_and_not_by_samples() -> None:
 def test_declarations_that_cannot_be(given_: dict[str, object], says: str) -> None:
     with pytest.raises(InputError, match=says):
         Schema(COLUMNS, **given_)
-
-
-def test_an_edit_takes_the_column_out_of_those_learned() -> None:
-    plain = Schema([*COLUMNS, Numeric(name="w", dtype="float64", low=0, high=400)])
-    changed = with_design(plain, weight="w", max_weight=300.0)
-    assert changed.names == ("a", "b") and changed.design.bound == 300
-    assert Schema.from_dict(changed.to_dict()).fingerprint() == changed.fingerprint()
-    assert changed.fingerprint() != edit(plain, Edit(drop=["w"])).fingerprint()
 
 
 def test_so_many_weighted_rows_add_up_exactly() -> None:

@@ -1,6 +1,5 @@
 """Fits of rows with survey weights: counts estimate the population, and one row moves them by the cap at most."""
 
-import json
 import logging
 import math
 
@@ -26,7 +25,6 @@ from tabsynth.privacy.noise.counts import (
     noisy_row_count,
     noisy_total,
 )
-from tabsynth.schema.editing import with_design
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.adversarial.critic import WGANConfig
 from tabsynth.synthesizers.margnet import selection
@@ -390,14 +388,6 @@ WORDS = ("fit", "t.csv", "--schema", "s.json", "--epsilon", 1, "--rows", 400, "-
 
 @pytest.mark.slow
 def test_from_a_file_to_a_weighted_sample(files) -> None:
-    schema = json.loads((files / "s.json").read_text())
-    schema.pop("weight")
-    column = {"name": "w", "kind": "numeric", "dtype": "float64", "low": 0, "high": 1000}
-    schema["columns"].append(column)
-    (files / "plain.json").write_text(json.dumps(schema))
-    with_design(Schema.load(files / "plain.json"), weight="w", max_weight=300.0).save(
-        files / "s.json", overwrite=True
-    )
     assert Schema.load(files / "s.json").fingerprint() == SCHEMA.fingerprint()
     said = run(*WORDS, "-o", "m", cwd=files).stdout
     assert "weighted by 'w', clipped at 300" in said
