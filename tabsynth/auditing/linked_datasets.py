@@ -1,13 +1,11 @@
 """Made-up linked tables for audits, and neighbours of them with one root row more: the canary, with its other records."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from tabsynth.encoding.derived import encoder_of
-from tabsynth.encoding.rows import Rows, SharedRows
 from tabsynth.schema.categorical import Categorical, Ordinal
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.numeric import Numeric
@@ -65,13 +63,6 @@ class LinkedDatasets:
             name: pd.concat([table, self.canary[name]], ignore_index=True)
             for name, table in self.without.items()
         }
-
-    def records(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, Rows | SharedRows]:
-        """Return what a fit counts: the records of each table, with their weights."""
-        encoder = encoder_of(self.schema)
-        rows = encoder.to_rows(encoder.to_tables(tables))
-        # The schema has no survey weights.
-        return {name: shared for name, shared in rows.items() if isinstance(shared, SharedRows)}
 
 
 def make_tables(seed: int, patients: int = 25) -> Tables:

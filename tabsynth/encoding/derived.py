@@ -31,7 +31,7 @@ from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import Schema
 
 DAYS = ": days since its reference"
-SINGLE, GROWTH = 8, 1.25  # days with a cell each; cells of more days grow by this factor
+SINGLE, GROWTH = 8, 1.25  # numbers with a cell each; cells of larger ones grow by this factor
 Frames = dict[str, pd.DataFrame]
 
 
@@ -41,15 +41,20 @@ def encoder_of(schema: LinkedSchema) -> LinkedEncoder:
     return DerivedEncoder(schema) if derived else LinkedEncoder(schema)
 
 
+def growing_starts(last: int) -> list[int]:
+    """Return the first number of each cell of the numbers from 0: small ones by themselves, and cells that grow, up to one from ``last`` on."""
+    starts = [0]
+    while starts[-1] < last:
+        start = starts[-1]
+        starts.append(max(start + 1, round(start * GROWTH) if start >= SINGLE else 0))
+    return starts
+
+
 def days_column(column: Column) -> Numeric:
     """Return the column of days that stands for a date."""
     lows, highs = column.code_amounts()
     span = int(np.nanmax(highs) - np.nanmin(lows))
-    breaks = [1]
-    while breaks[-1] < span:
-        breaks.append(
-            max(breaks[-1] + 1, round(breaks[-1] * GROWTH) if breaks[-1] >= SINGLE else 0)
-        )
+    breaks = growing_starts(span)[1:]
     dtype = "Int64" if column.nulls else "int64"
     bounds: dict[str, Any] = {
         "low": 0,
@@ -97,7 +102,7 @@ class DerivedEncoder(LinkedEncoder):
         self.declared = self.whole = schema
         for name, keys in schema.keys.items():
             if keys.repeats is not None:
-                place, codes = self.codes_alone(name, keys.repeats)
+                place, codes = self.single_codes(name, keys.repeats)
                 column = self.columns(name)[place]
                 again = int(column.encode(pd.Series([pd.NA], dtype="Int64"))[0])
                 shares, of = None, self._released(name)
@@ -117,8 +122,9 @@ class DerivedEncoder(LinkedEncoder):
                 int(c): (float(has), float(again))
                 for c, (has, again) in released.get(place, {}).items()
             }
-            numbers = [float(released.get("std", 0.0)), *(x for pair in of.values() for x in pair)]
-        except (AttributeError, TypeError, ValueError):
+            std = float(released["std"]) if of else 0.0
+            numbers = [std, *(x for pair in of.values() for x in pair)]
+        except (AttributeError, KeyError, TypeError, ValueError):
             numbers = [math.nan]
         if not all(0 <= number < math.inf for number in numbers):
             raise InputError(
@@ -181,10 +187,8 @@ class DerivedEncoder(LinkedEncoder):
                 problems.append(f"Table {quote(name)}: {error}")
                 continue
             amounts = of.amounts(frame[column])
-            low, high = (
-                float(edge(ends))
-                for edge, ends in zip((np.nanmin, np.nanmax), of.code_amounts(), strict=True)
-            )
+            lows, highs = of.code_amounts()
+            low, high = float(np.nanmin(lows)), float(np.nanmax(highs))
             start = np.where(np.isnan(start), low, start)
             days = np.clip(amounts - start, 0.0, high - low)
             if end:

@@ -37,7 +37,7 @@ from tabsynth.schema.linked import LinkedSchema
 from tabsynth.tables.frames import to_pandas
 
 OWN, CHILDREN, ANCESTOR, FIRST, PREVIOUS = "own", "children", "ancestor", "first", "previous"
-BESIDE, POSITION, BEFORE, STEP = "beside", "position", "before", "step"
+SIBLING, POSITION, BEFORE, STEP = "sibling", "position", "before", "step"
 MORE = "more"
 MOST_BEFORE = 40  # different codes before a row that are told apart; more are one class
 SHOWN_ORPHANS = 10  # keys without a row that an error names
@@ -285,12 +285,12 @@ class LinkedEncoder:
         self.events: tuple[str, int, np.ndarray] | None = None
         for name, keys in schema.keys.items():
             for column, values in (keys.events or {}).items():
-                self.events = name, *self.codes_alone(name, column, values)
+                self.events = name, *self.single_codes(name, column, values)
         self.records: dict[str, Records] = {}
         for name in schema.names:
             if name == schema.root:
                 self.records[name] = Records(name, (), self._record(name))
-            elif self.most(name) > 1 or self.deep(name):
+            elif self.most(name) > 1 or self.is_deep(name):
                 context, drawn = self._context(name), tuple(self._row(name, OWN))
                 repeats = tuple(
                     (j, c.place)
@@ -300,7 +300,7 @@ class LinkedEncoder:
                 )
                 self.records[name] = Records(name, context, drawn, repeats)
 
-    def codes_alone(
+    def single_codes(
         self, name: str, column: str, values: Sequence[Any] | None = None
     ) -> tuple[int, np.ndarray]:
         """Return a column's number among the codes of a row, and the codes of its values, by default all, that do not stand for a group."""
@@ -310,11 +310,11 @@ class LinkedEncoder:
         alone = [value for value in listed if values is None or value in values]
         return place, of.encode(pd.Series(alone, dtype=of.dtype)) if alone else np.zeros(0, int)
 
-    def deep(self, name: str) -> bool:
+    def is_deep(self, name: str) -> bool:
         """Return whether a table's rows are further down than children of the root."""
         return len(self.schema.lineage(name)) > 2
 
-    def beside(self, name: str) -> list[str]:
+    def earlier_siblings(self, name: str) -> list[str]:
         """Return the tables with the same parent that come before one."""
         children = self.schema.children(str(self.schema.keys[name].parent))
         return list(children[: children.index(name)])
@@ -360,14 +360,14 @@ class LinkedEncoder:
         return tuple(columns)
 
     def _context(self, name: str) -> tuple[RecordColumn, ...]:
-        columns, deep = list[RecordColumn](), self.deep(name)
+        columns, deep = list[RecordColumn](), self.is_deep(name)
         for ancestor in self.schema.lineage(name)[:-1]:
             columns += self._row(ancestor, ANCESTOR)
         if not deep:
             columns += self._row(name, FIRST)
         columns += self._row(name, PREVIOUS, optional=deep)
-        for other in self.beside(name) if deep else ():
-            columns += self._row(other, BESIDE, optional=True)
+        for other in self.earlier_siblings(name) if deep else ():
+            columns += self._row(other, SIBLING, optional=True)
         positions = tuple(map(str, range(1 if deep else 2, self.most(name) + 1)))
         if len(positions) > 1:
             position = Ordinal(name="position", dtype="str", categories=positions)
@@ -614,7 +614,7 @@ class LinkedEncoder:
         context = np.zeros((len(rows), 0), dtype=np.int64)
         if name != self.schema.root:
             roots, previous = self.roots(name, tables), rows - 1
-            if self.deep(name):
+            if self.is_deep(name):
                 previous[np.flatnonzero(np.diff(roots, prepend=-1))] = -1  # first rows of roots
             else:
                 rows = rows[table.position > 0]
@@ -675,14 +675,14 @@ class LinkedEncoder:
         above, parts = tables[str(self.schema.keys[name].parent)], list[np.ndarray]()
         for ancestor, rows in reversed(lines.items()):
             parts.append(self._row_codes(ancestor, rows, tables))
-        if not self.deep(name):
+        if not self.is_deep(name):
             parts.append(self._row_codes(name, above.first[name][parent], tables))
         parts.append(self._row_codes(name, previous, tables))
-        for other in self.beside(name) if self.deep(name) else ():
+        for other in self.earlier_siblings(name) if self.is_deep(name) else ():
             parts.append(self._row_codes(other, above.first[other][parent], tables))
         roles = [column.role for column in self.records[name].context]
         if POSITION in roles:
-            parts.append((position if self.deep(name) else position - 1)[:, None])
+            parts.append((position if self.is_deep(name) else position - 1)[:, None])
         if BEFORE in roles:
             parts.append(np.minimum(before, MOST_BEFORE)[:, None])
         return np.concatenate(parts, axis=1)

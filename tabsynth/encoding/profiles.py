@@ -20,17 +20,17 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
+from tabsynth.encoding.derived import growing_starts
 from tabsynth.encoding.linked import GRID, CodedTable, LinkedEncoder
 from tabsynth.encoding.rows import SharedRows
 
-SINGLE, GROWTH = 8, 1.25  # numbers of rows with a class each; classes of more grow by this factor
 LEADING = 20  # codes of a sequence that are told apart
 FIRSTS = 3  # different codes of a root row whose order is counted
 # Codes by the first event that count fully: of more, the squares of the weights sum to 1.
 MOST_CODES = 8
 OUTCOMES = 5  # no event; one; more; one and an end; more and an end
 # How shares of the budget of sets compare: pairs of codes have many cells.
-OF_NUMBERS, OF_ORDER, OF_OUTCOMES = 1.0, 11.0, 1.5
+NUMBERS_WEIGHT, ORDER_WEIGHT, OUTCOMES_WEIGHT = 1.0, 11.0, 1.5
 MOST_GROUPS = 12  # codes of a column of the root beside an outcome
 Tables = Mapping[str, CodedTable]
 
@@ -71,10 +71,10 @@ class Profiles:
         self.columns: list[ProfileColumn] = []
         self.sets: list[tuple[int, ...]] = []
         self.importance: list[float] = []
-        deep = any(encoder.deep(name) for name in schema.names)
+        deep = any(encoder.is_deep(name) for name in schema.names)
         self.classes = {name: _classes(encoder, name) for name in schema.names[1:] if deep}
         for name, starts in self.classes.items():
-            self._add([ProfileColumn(f"rows of {name}", len(starts))], [(0,)], OF_NUMBERS)
+            self._add([ProfileColumn(f"rows of {name}", len(starts))], [(0,)], NUMBERS_WEIGHT)
         self.released = [name for name, of in encoder.once.items() if of.shares is not None]
         codes = {name: len(encoder.once[name].codes) for name in self.released}
         self.sequence = max(codes, key=codes.__getitem__, default=None)
@@ -84,9 +84,9 @@ class Profiles:
             self.codes, shares = self.share_of(self.sequence)
             self.leading = self.codes[np.argsort(-shares, kind="stable")[:LEADING]]
             firsts = [ProfileColumn(f"code {n + 1}", LEADING + 2) for n in range(FIRSTS)]
-            self._add(firsts, [*pairwise(range(FIRSTS))], OF_ORDER)
+            self._add(firsts, [*pairwise(range(FIRSTS))], ORDER_WEIGHT)
         if encoder.events is not None:
-            self._add([ProfileColumn("outcome", OUTCOMES)], [(0,)], OF_NUMBERS)
+            self._add([ProfileColumn("outcome", OUTCOMES)], [(0,)], NUMBERS_WEIGHT)
         by_root = [
             j
             for j, column in enumerate(self.columns)
@@ -101,7 +101,7 @@ class Profiles:
             at = len(self.columns)
             self.columns.append(ProfileColumn(column.name, min(column.size, MOST_GROUPS)))
             self.sets += [(j, at) for j in by_root]
-            self.importance += [OF_OUTCOMES] * len(by_root)
+            self.importance += [OUTCOMES_WEIGHT] * len(by_root)
 
     def _add(
         self, columns: list[ProfileColumn], sets: Sequence[tuple[int, ...]], importance: float
@@ -167,7 +167,7 @@ class Profiles:
         (outcome, last), name = self._outcomes(tables), str(self.sequence)
         of, table = self.encoder.once[name], tables[name]
         roots = self.encoder.roots(name, tables)
-        row = table.parent if self.encoder.deep(name) else np.arange(len(table.codes))
+        row = table.parent if self.encoder.is_deep(name) else np.arange(len(table.codes))
         index = np.full(self.encoder.columns(name)[of.place].size, -1)
         index[self.codes] = np.arange(len(self.codes))
         code = index[table.codes[:, of.place]]
@@ -230,10 +230,10 @@ class Profiles:
 
     def presence(self, name: str, tables: Tables) -> sp.csr_matrix:
         """Return whether rows of the root have each code of a table whose share is released, shape (roots, codes)."""
-        of, code = self.encoder.once[name], tables[name].codes[:, self.encoder.once[name].place]
+        code = tables[name].codes[:, self.encoder.once[name].place]
         shape = (
             len(tables[self.encoder.schema.root].codes),
-            self.encoder.columns(name)[of.place].size,
+            self.encoder.columns(name)[self.encoder.once[name].place].size,
         )
         has = _matrix(np.ones(len(code)), self.encoder.roots(name, tables), code, shape)
         codes, _ = self.share_of(name)
@@ -254,12 +254,8 @@ class Profiles:
 
 def _classes(encoder: LinkedEncoder, name: str) -> np.ndarray:
     """Return the least number of rows of each class, for the rows of a table that one row of the root has."""
-    most = math.prod(encoder.most(table) for table in encoder.schema.lineage(name)[1:])
-    starts = [0]
-    while starts[-1] < most:
-        last = starts[-1]
-        starts.append(max(last + 1, round(last * GROWTH) if last >= SINGLE else 0))
-    return np.array(starts)
+    largest = math.prod(encoder.most(table) for table in encoder.schema.lineage(name)[1:])
+    return np.array(growing_starts(largest))
 
 
 def _matrix(

@@ -130,7 +130,7 @@ def _frames(source: Any, names: list[str]) -> tuple[dict[str, pd.DataFrame], str
             if path is not None
         )
         return _by_name(found, names, where), where
-    connection, places = open_duckdb(place, "a folder, or a DuckDB file")
+    connection, places = open_duckdb(place)
     with closing(connection):
         wanted = [place for place in places if place[1].lower() in names]
         relations = ((place[1], relation_of(connection, source, place)) for place in wanted)

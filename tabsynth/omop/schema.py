@@ -42,9 +42,8 @@ from tabsynth.synthesizers.linked.estimator import LinkedMargNet
 
 SHARE = 0.2  # of the budget of a fit, in μ²: the release of concepts
 MOST_CONCEPTS = 64  # of one person, that count fully: the L2 norm of what a person adds is at most 1 in any case
-CLEAR_YEAR = (
-    4.0  # standard deviations of noise that the persons of the first and the last year must have
-)
+# Standard deviations of noise that the number of persons of the first and of the last year must have.
+CLEAR_YEAR = 4.0
 YEARS = "years of visits"
 CLEAR = 2.5  # standard deviations of noise: concepts of a vocabulary with more persons are modelled one by one
 MOST_MODELLED = 400  # concepts of one column
@@ -114,7 +113,7 @@ def omop_schema(
         charges.unit = "person_id"
         try:
             selected, std = select(builder, mu, charges, random_state)
-            builder.hold_years(selected.pop(YEARS, {}))
+            builder.set_years(selected.pop(YEARS, {}))
         finally:
             charges.close()
     facts: JsonObject = {
@@ -170,7 +169,7 @@ class _Builder:
         """Return the years of dates."""
         return range(int(self.dates[0][:4]), int(self.dates[1][:4]) + 1)
 
-    def hold_years(self, shares: Mapping[int, float]) -> None:
+    def set_years(self, shares: Mapping[int, float]) -> None:
         """Take the first and the last of the released years as the bounds of dates."""
         if shares:
             self.dates = f"{min(shares)}-01-01", f"{max(shares)}-12-31"

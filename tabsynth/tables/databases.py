@@ -9,14 +9,8 @@ from tabsynth.errors import InputError, one_line
 Place = tuple[str, str]  # the schema and the name of a table
 
 
-def open_duckdb(database: str | Path, what: str = "a DuckDB file") -> tuple[Any, list[Place]]:
+def open_duckdb(database: str | Path) -> tuple[Any, list[Place]]:
     """Return a connection to a DuckDB file, for reading only, and the places of its tables and views.
-
-    Parameters
-    ----------
-    database : path
-    what : str
-        What messages ask for.
 
     Raises
     ------
@@ -28,7 +22,9 @@ def open_duckdb(database: str | Path, what: str = "a DuckDB file") -> tuple[Any,
     except ModuleNotFoundError:
         raise InputError("A DuckDB file needs duckdb; install tabsynth[duckdb].") from None
     if not Path(database).is_file():
-        raise InputError(f"Cannot read {database}: there is no such file; name {what}.")
+        raise InputError(
+            f"Cannot read {database}: there is no such file; name a folder, or a DuckDB file."
+        )
     try:
         connection = duckdb.connect(str(database), read_only=True)
         connection.execute("SET python_enable_replacements = false")  # views read no variables
@@ -37,7 +33,7 @@ def open_duckdb(database: str | Path, what: str = "a DuckDB file") -> tuple[Any,
         ).fetchall()
     except duckdb.Error as error:
         raise InputError(
-            f"Cannot read {database}: {one_line(error)}; name {what} that no program has open."
+            f"Cannot read {database}: {one_line(error)}; name a folder, or a DuckDB file that no program has open."
         ) from None
     return connection, rows
 

@@ -96,6 +96,11 @@ class Keyboard:
         self.see(text)
         self.page.wait_for_function("document.activeElement?.matches('.step-errors')")
 
+    def column(self, text):
+        """The form of a column is there, and its heading has the focus, which would else be taken from the next field."""
+        self.see(text)
+        self.page.wait_for_function("document.activeElement?.matches('.column-heading')")
+
     def step(self, heading):
         """The heading of a step has the focus, every control has a name, and nothing is wider than the page."""
         title = self.page.get_by_role("heading", name=heading, level=2)
@@ -203,7 +208,7 @@ def _walk(folder, served, browser, page):
     keys.named()
     assert page.locator("#evil").count() == 0 and EVIL in page.inner_text("body")
     keys.press("Edit town")
-    keys.see("Column 3 of 4: town")
+    keys.column("Column 3 of 4: town")
     keys.type("Categories, with commas between", "Quarnstedt,Wobbenbuell,Zzyzx,Elsewhere")
     keys.press("I declare that these facts are public, as the source has them", "checkbox")
     keys.press("Save this column")
@@ -214,7 +219,7 @@ def _walk(folder, served, browser, page):
     assert page.get_by_text("Declare all").count() == 0  # each is looked at
     for number in (4, 1, 2):
         keys.press("Next column")
-        keys.see(f"Column {number} of 4: ")
+        keys.column(f"Column {number} of 4: ")
         keys.see("You vouch that every fact of this column is public")
         keys.type("Public source, such as: codebook 2019", "code book")
         keys.press("I declare that these facts are public, as the source has them", "checkbox")

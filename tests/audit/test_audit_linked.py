@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tabsynth import LinkedMargNet
 from tabsynth.auditing import linked_datasets
 from tabsynth.auditing.canary_counts import audit_linked_counts
 from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED, WHOLE
@@ -23,13 +24,14 @@ RUNS = 200
 def test_the_canary_adds_its_whole_sensitivity():
     """It has one record in each table, of weight 1, and no other root row changes."""
     datasets = linked_datasets.small_datasets()
-    canary = datasets.records(datasets.canary)
-    assert set(canary) == {"patients", "stays", "events"}
-    with_canary, without = (datasets.records(datasets.table(there)) for there in (True, False))
+    method = LinkedMargNet(datasets.schema, epsilon=1.0).make_method(datasets.schema)
+    parts = (datasets.canary, datasets.table(True), datasets.table(False))
+    canary, with_canary, without = (method.encode_rows(part, b"") for part in parts)
+    assert set(canary) == {"patients", "stays", "events", "patients: profiles"}
     for name, rows in canary.items():
         assert (rows.codes == rows.codes[0]).all()
         assert rows.shares is None or rows.shares.sum() == 1
-        assert (rows.shares is None) == (name == "patients")
+        assert (rows.shares is None) == name.startswith("patients")
         assert not (without[name].codes == rows.codes[0]).all(1).any()
         others = len(without[name])
         np.testing.assert_array_equal(with_canary[name].codes[:others], without[name].codes)
@@ -85,12 +87,12 @@ def test_stages_that_release_nothing_are_charged_and_have_no_result():
 
 @pytest.mark.slow(cases=0)
 def test_children_that_count_twice_each_are_refuted(monkeypatch):
-    """The event records of two stays, each with twice the weight of a root row."""
+    """The event record, with four times the weight of a root row: that of two stays, each with two records of its whole weight."""
     right = records.LinkedEncoder.to_rows
 
     def whole(self, tables):
         return {
-            name: SharedRows(rows.codes, None if rows.shares is None else np.full(len(rows), 2.0))
+            name: SharedRows(rows.codes, None if rows.shares is None else np.full(len(rows), 4.0))
             for name, rows in right(self, tables).items()
         }
 

@@ -168,6 +168,7 @@ def test_two_tables_alone_have_no_profiles():
     [
         {"std": float("nan")},
         {"std": "a"},
+        {"std": None},
         {"codes.code": [1]},
         {"codes.code": {"1": [0.2]}},
         {"codes.code": {"one": [0.2, 0.1]}},
@@ -177,7 +178,8 @@ def test_two_tables_alone_have_no_profiles():
 def test_damaged_released_shares_are_refused_in_one_line(damage):
     whole = encoder_with_events().declared
     people = whole.tables["people"]
-    people = people.replace(released={**people.released, **damage})
+    released = {k: v for k, v in {**people.released, **damage}.items() if v is not None}
+    people = people.replace(released=released)
     keys = {name: of.to_dict() for name, of in whole.keys.items()}
     with pytest.raises(InputError, match=r"released shares of codes\.code are damaged"):
         DerivedEncoder(LinkedSchema({**whole.tables, "people": people}, keys))

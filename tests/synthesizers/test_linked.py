@@ -13,6 +13,7 @@ from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.noise.counts import Measured
 from tabsynth.synthesizers.linked import estimator, network
+from tabsynth.synthesizers.linked.generator import LinkedGenerator
 from tabsynth.synthesizers.margnet.selection import Measurements, Resolution
 
 GIVEN = tables(60)
@@ -342,3 +343,23 @@ def test_numbers_are_uniform_and_spread_evenly_over_each_group():
     # Rows of one group are in random order, so that columns stay independent of one another.
     other = network._spread(groups, torch.Generator().manual_seed(1)).numpy().ravel()
     assert abs(np.corrcoef(u, other)[0, 1]) < 0.1
+
+
+def test_counts_of_profiles_are_used_after_a_time_limit():
+    """They are paid for, so a limit that has passed does not leave them out."""
+    model = make(time_limit=1e-3)
+    with pytest.warns(UserWarning, match="time limit"):
+        model.fit(GIVEN)
+    assert float(model.model_.generator.roots) == pytest.approx(model.rows_, rel=0.02)
+
+
+def test_ctrl_c_while_chances_are_fitted_leaves_a_model(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LinkedGenerator, "set_profiles", interrupt)
+    model = make()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(GIVEN)
+    assert model.certificate()["training"]["stopped"] == "interrupted"
+    assert orphans(model.sample(20)) == 0

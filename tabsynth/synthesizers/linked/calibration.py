@@ -54,8 +54,8 @@ def fit_chances(
     options = {"maxiter": STEPS, "maxfun": 2 * STEPS, "ftol": 1e-12}
     most = np.append(np.inf, np.full(len(counts), LARGEST)) / scale
     bounds = np.column_stack([-most, most])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    theta: np.ndarray = found.x * scale
+    result = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    theta: np.ndarray = result.x * scale
     return theta
 
 
@@ -106,7 +106,7 @@ def _exchange(
     """Exchange chosen rows for others where that brings the sums of features nearer to what is expected."""
     expected = np.asarray(features.T @ chances).ravel()
     weights = 1 / np.maximum(expected, 1.0)
-    rest = np.asarray(features.T @ chosen.astype(float)).ravel() - expected
+    surplus_of = np.asarray(features.T @ chosen.astype(float)).ravel() - expected
     starts, columns, values = features.indptr, features.indices, features.data
 
     def of(row: int) -> tuple[np.ndarray, np.ndarray]:
@@ -115,7 +115,7 @@ def _exchange(
 
     def change(row: int, sign: int) -> float:
         at, by = of(row)
-        return float((weights[at] * by * (2 * sign * rest[at] + by)).sum())
+        return float((weights[at] * by * (2 * sign * surplus_of[at] + by)).sum())
 
     for row in np.tile(np.flatnonzero(chosen), PASSES).tolist():
         if not chosen[row]:
@@ -125,10 +125,10 @@ def _exchange(
         candidates = candidates[alike & ~chosen[candidates]]
         out = change(row, -1)
         at, by = of(row)
-        rest[at] -= by
+        surplus_of[at] -= by
         gains = [out + change(int(other), 1) for other in candidates]
         if gains and min(gains) < 0:
             other = int(candidates[int(np.argmin(gains))])
             chosen[row], chosen[other] = False, True
             at, by = of(other)
-        rest[at] += by
+        surplus_of[at] += by

@@ -83,9 +83,11 @@ from tabsynth.training.loop import Progress, TrainingMonitor, run_steps
 # What pairs of later children must be worth to be counted, as a multiple of what those of the root must be. More of the
 # noise is left after their fit, for they are few: on patients and visits at ε = 1 transitions go from 0.248 to 0.241.
 WORTH_OF_LATER = 3.0
-# Shares of the budget of profiles, and of the codes by the first event, where the schema has them.
-PROFILE_SHARES = {PROFILES: 0.27, BY_EVENT: 0.08}
-SHARES, ROUNDS = "shares of codes", 8  # a stage of a fit, and its steps
+# Shares of the budget: of profiles at most, which those of an OMOP database have by the importance of their sets, 41 in all;
+# and of the codes by the first event.
+PROFILE_SHARE, FULL_IMPORTANCE, SHARE_BY_EVENT = 0.27, 41.0, 0.08
+SHARES, CHANCES = "shares of codes", "chances of roots"  # stages of a fit after those of networks
+ROUNDS = 8  # steps of the former
 # Of the budget of records, the most that those of the root have, and the most as a multiple of another table's share.
 ROOT_SHARE, ROOT_WEIGHT = 0.4, 5 / 3
 DOUBT = 2.0  # standard deviations of the noise of their scores that are taken off before pairs are chosen
@@ -262,7 +264,7 @@ class LinkedMethod(Method):
         config, workload = self.config, neighbours(records, events)
         doubt = 0.0
         if records.context:
-            worth = 1.0 if self.encoder.deep(name) else WORTH_OF_LATER
+            worth = 1.0 if self.encoder.is_deep(name) else WORTH_OF_LATER
             config = replace(config, residual_noise=worth * config.residual_noise)
         if (
             records.context and self.profiles is not None
@@ -303,7 +305,7 @@ class LinkedMethod(Method):
         return rows
 
     def _of_root(self, stage: str) -> str:
-        """Return the purpose of a count of rows of the root with all their records."""
+        """Return the name of a count or of a stage that is of rows of the root with all their records."""
         return f"{self.schema.root}: {stage}"
 
     def _shares(self) -> dict[str, float]:
@@ -321,8 +323,9 @@ class LinkedMethod(Method):
         """Return the share of the privacy budget of each count of profiles."""
         if self.profiles is None:
             return {}
-        stages = [PROFILES, *([BY_EVENT] if self.profiles.has_items else [])]
-        return {stage: PROFILE_SHARES[stage] for stage in stages}
+        importance = min(1.0, sum(self.profiles.importance) / FULL_IMPORTANCE)
+        shares = {PROFILES: PROFILE_SHARE * importance}
+        return shares | ({BY_EVENT: SHARE_BY_EVENT} if self.profiles.has_items else {})
 
     def plan(self, earlier: Ledger) -> list[PlannedSpend]:
         """Return one Gaussian mechanism for each stage of each table, which together use up what a ledger has left."""
@@ -394,9 +397,9 @@ class LinkedMethod(Method):
     def free_steps(self) -> dict[str, int]:
         """Return the number of steps of each table's fit."""
         steps = {f"{name}: {STAGE}": self.config.steps for name in self.encoder.records}
-        return steps | (
-            {f"{self.schema.root}: {SHARES}": rounds} if (rounds := self._rounds()) else {}
-        )
+        if self._rounds():
+            steps[self._of_root(SHARES)] = self._rounds()
+        return steps if self.profiles is None else {**steps, self._of_root(CHANCES): 1}
 
     def _rounds(self) -> int:
         """Return how often drawn codes are compared with their released shares."""
@@ -464,14 +467,20 @@ class LinkedMethod(Method):
             population = weighted.within_interval(total, measured[self.schema.root].counts)
             generator.set_root(mixture)
         run_steps(
-            f"{self.schema.root}: {SHARES}",
+            self._of_root(SHARES),
             self._rounds(),
-            lambda _: generator.hold_shares(init_rng),
+            lambda _: generator.match_shares(init_rng),
             monitor,
         )
         if of_profiles:
             noisy, stds = (np.concatenate([r[k] for r in of_profiles]) for k in ("counts", "stds"))
-            generator.set_profiles(noisy, stds, count, init_rng)
+            run_steps(
+                self._of_root(CHANCES),
+                1,
+                lambda _: generator.set_profiles(noisy, stds, count, init_rng),
+                monitor,
+                may_stop=lambda: False,  # a time limit that has passed does not leave counts unused
+            )
         return Trained(
             generator=generator.to(self.device),
             curves=curves,

@@ -84,7 +84,7 @@ class LinkedGenerator(nn.Module):
                 p[:, block.stop - 1] = 0
         self.root.set(p, mixture.shares)
 
-    def hold_shares(self, rng: torch.Generator) -> None:
+    def match_shares(self, rng: torch.Generator) -> None:
         """Make codes nearly as frequent as their released shares say: networks' biases are moved by how far drawn rows are off."""
         assert self.profiles is not None
         tables = self.sample(2 * GROUPS, rng)
@@ -186,7 +186,7 @@ class LinkedGenerator(nn.Module):
             self._draw_later(name, tables, rng)
         self._sort(tables)
         for name in schema.names[1:]:
-            if self.encoder.deep(name):
+            if self.encoder.is_deep(name):
                 self._draw_deep(name, tables, rng)
             if name == upto:
                 break
@@ -215,16 +215,16 @@ class LinkedGenerator(nn.Module):
     def _draw_later(self, name: str, tables: dict[str, CodedTable], rng: torch.Generator) -> None:
         """Draw the second, third, … children of all rows of the root, each given its context."""
         number, table = self._numbers(name, tables), tables[name]
-        had = self._had(name, tables)
+        seen_codes = self._seen_codes(name, tables)
         previous = np.arange(len(table.codes))
         for position in range(1, self.encoder.most(name)):
             previous = previous[number[table.parent[previous]] > position]
             if not len(previous):
                 return
             parent, positions = table.parent[previous], np.full(len(previous), position)
-            before = positions if had is None else had.of(parent).number()
+            before = positions if seen_codes is None else seen_codes.of(parent).number()
             context = self.encoder.context(name, parent, previous, positions, tables, before)
-            drawn = self._draw(name, context, positions, rng, had)
+            drawn = self._draw(name, context, positions, rng, seen_codes)
             previous = len(table.codes) + np.arange(len(parent))
             table.codes = np.concatenate([table.codes, drawn])
             table.parent = np.concatenate([table.parent, parent])
@@ -239,28 +239,31 @@ class LinkedGenerator(nn.Module):
         table = CodedTable(np.zeros((len(parent), width), dtype=np.int64), parent, position)
         tables[name] = table
         roots = encoder.roots(name, tables)
-        place, had = np.arange(len(roots)) - np.searchsorted(roots, roots), self._had(name, tables)
+        place, seen_codes = (
+            np.arange(len(roots)) - np.searchsorted(roots, roots),
+            self._seen_codes(name, tables),
+        )
         order = np.argsort(place, kind="stable")
         for rows in np.split(order, np.cumsum(np.bincount(place, minlength=1))[:-1]):
             if not len(rows):
                 return
             previous = np.where(place[rows] > 0, rows - 1, -1)
-            before = position[rows] if had is None else had.of(roots[rows]).number()
+            before = position[rows] if seen_codes is None else seen_codes.of(roots[rows]).number()
             places = (parent[rows], previous, position[rows])
             context = encoder.context(name, *places, tables, before)
-            table.codes[rows] = self._draw(name, context, position[rows], rng, had)
+            table.codes[rows] = self._draw(name, context, position[rows], rng, seen_codes)
         encoder.enter_first(name, tables)
 
-    def _had(self, name: str, tables: Mapping[str, CodedTable]) -> "_Had | None":
+    def _seen_codes(self, name: str, tables: Mapping[str, CodedTable]) -> "_SeenCodes | None":
         """Return the codes that each row of the root has once; None of a table without such."""
         if name not in self.encoder.once:
             return None
         roots, table = len(tables[self.encoder.schema.root].codes), tables[name]
         repeated = self.encoder.once[name]
-        had = _Had(repeated, self.encoder.columns(name)[repeated.place].size, roots)
-        if not self.encoder.deep(name):
-            had.of(table.parent).enter(table.codes)
-        return had
+        seen_codes = _SeenCodes(repeated, self.encoder.columns(name)[repeated.place].size, roots)
+        if not self.encoder.is_deep(name):
+            seen_codes.of(table.parent).enter(table.codes)
+        return seen_codes
 
     def _draw(
         self,
@@ -268,7 +271,7 @@ class LinkedGenerator(nn.Module):
         context: np.ndarray,
         position: np.ndarray,
         rng: torch.Generator,
-        had: "_Had | None",
+        seen_codes: "_SeenCodes | None",
     ) -> np.ndarray:
         """Return records of a table given their contexts, shape (n, drawn columns)."""
         records = self.encoder.records[name]
@@ -277,8 +280,8 @@ class LinkedGenerator(nn.Module):
         def allowed_codes(j: int, rows: np.ndarray, p: np.ndarray) -> np.ndarray | None:
             column = records.drawn[j]
             codes = np.arange(column.size)
-            if had is not None and j == had.place:
-                return had.without_seen(rows, p)
+            if seen_codes is not None and j == seen_codes.place:
+                return seen_codes.without_seen(rows, p)
             if j in ordered:  # not below the code of the previous row of the same parent
                 lowest = np.where(position[rows] > 0, context[rows, ordered[j]], 0)
                 return (p + SMALLEST) * (codes >= lowest[:, None])
@@ -288,8 +291,8 @@ class LinkedGenerator(nn.Module):
             return None
 
         drawn = self.network(name).draw(context, rng, allowed_codes)
-        if had is not None:
-            had.enter(drawn)
+        if seen_codes is not None:
+            seen_codes.enter(drawn)
         return drawn
 
     def _ordered_columns(self, records: Records) -> dict[int, int]:
@@ -313,7 +316,7 @@ class LinkedGenerator(nn.Module):
             self.encoder.enter_first(name, tables)
 
 
-class _Had:
+class _SeenCodes:
     """The codes of a column that rows of the root have, each of which they have once.
 
     Parameters
@@ -331,7 +334,7 @@ class _Had:
         self.different = np.zeros(roots, dtype=np.int64)
         self.roots = np.zeros(0, dtype=np.int64)
 
-    def of(self, roots: np.ndarray) -> "_Had":
+    def of(self, roots: np.ndarray) -> "_SeenCodes":
         """Take the root rows that the next rows are of, at most one row of each."""
         self.roots = roots
         return self

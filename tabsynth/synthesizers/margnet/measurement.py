@@ -83,9 +83,8 @@ from tabsynth.tables.counter import RowCounter
 from tabsynth.training.loop import TrainingMonitor
 
 Set = tuple[int, ...]
-OF_SETS = (
-    "counts of each set of columns, scaled by the root of its share of the budget"  # a unit of sums
-)
+# The unit of the sums of counts, as a certificate states it.
+OF_SETS = "counts of each set of columns, scaled by the root of its share of the budget"
 ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "joint counts"
 INTERACTIONS, TABLES = "sign interactions", "declared tables"
 DEPARTURE, AGAIN = "departure from the pairs", "joint counts again"
@@ -728,6 +727,6 @@ class PrivateMarginals:
             return distances - by_chance
         noise = account.whole_table_noise * self.design.rows * math.sqrt(len(pairs))
         # Given one of its values, a column with shares p is at most 1 - p away from its distribution, in total variation.
-        most = [2 * (of.sum() - (of**2).sum() / of.sum()) for of in expected]
-        largest = [min(most[a], most[b]) for a, b in pairs]
-        return np.minimum(distances - by_chance - self.task.doubt * noise, largest)
+        limits = [2 * (of.sum() - (of**2).sum() / of.sum()) for of in expected]
+        limits_of_pairs = [min(limits[a], limits[b]) for a, b in pairs]
+        return np.minimum(distances - by_chance - self.task.doubt * noise, limits_of_pairs)
