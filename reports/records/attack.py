@@ -29,12 +29,12 @@ KNOWN = {  # quasi-identifiers of NIST's SDNist, and what others know of adults 
     "adult": "age workclass education-num marital-status race sex native-country",
     "hospital": "race gender age admission_type_id discharge_disposition_id time_in_hospital medical_specialty",
 }
-# By method: its title, and the share of cells that are drawn anew or ε.
+# By method: its title, and the share of cells that are redrawn or ε.
 COPIES = {
     "copy": ("copied rows", 0.0),
-    "copy-20": ("copied rows, 20% of cells drawn anew", 0.2),
-    "copy-50": ("copied rows, 50% of cells drawn anew", 0.5),
-    "columns-30": ("copied rows, 30% of columns drawn anew", 0.3),
+    "copy-20": ("copied rows, 20% of cells redrawn", 0.2),
+    "copy-50": ("copied rows, 50% of cells redrawn", 0.5),
+    "columns-30": ("copied rows, 30% of columns redrawn", 0.3),
 }
 FITS = {
     "margnet-inf": ("MargNet, ε = ∞", math.inf),
@@ -57,7 +57,7 @@ SETTINGS = {
 
 
 def copies(codes: np.ndarray, method: str, seed: int) -> np.ndarray:
-    """Return a bootstrap of the rows, with a share of the cells or of the columns drawn anew."""
+    """Return a bootstrap of the rows, with a share of the cells or of the columns redrawn."""
     rng, share = np.random.default_rng(seed), COPIES[method][1]
     out = codes[rng.integers(0, len(codes), len(codes))]
     if method.startswith("columns"):
