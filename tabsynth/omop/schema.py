@@ -119,7 +119,7 @@ def omop_schema(
     facts: JsonObject = {
         "mechanisms": charges.to_list(),
         "seeded": random_state is not None,
-        "public": ["columns of the CDM", "concepts of the vocabulary"],
+        "public": ["columns of the CDM", "concepts of the vocabulary", "years of dates"],
         "release": new_name(),
         "std": std,
     }

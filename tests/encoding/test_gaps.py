@@ -66,6 +66,14 @@ def test_values_are_put_together_again(rows, random):
     assert (far <= 99).all()
 
 
+def test_gaps_beyond_the_last_value_are_shortened_in_proportion():
+    """By hand: two gaps of 60 in the 9 that are left; of half a gap more than these, each is 3.6. The other parent stays."""
+    parent, place = np.array([0, 0, 0, 1, 1]), np.array([0, 1, 2, 0, 1])
+    first, gaps = np.array([90.0, -1, -1, 10, -1]), np.array([np.nan, 60, 60, np.nan, 60])
+    made = from_gaps(DAY, first, gaps, parent, place)
+    np.testing.assert_allclose(made, [90, 93.6, 97.2, 10, 70])
+
+
 def test_a_root_row_more_changes_no_other_record_and_counts_by_one():
     """R2, R12: the gap of a row follows from the rows of its root."""
     whole = tables(8, 3, most=9)

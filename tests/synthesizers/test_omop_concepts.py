@@ -113,6 +113,21 @@ def test_a_fit_counts_the_selection(given):
     assert 2.9 < epsilon_of(spends, 1e-5) <= 3.0
 
 
+def test_dates_have_the_years_that_many_persons_have():
+    """One person with a visit in 1990 does not show; declared bounds are taken as they are."""
+    given = read_omop(database(900, seed=2) | vocabulary())
+    visits = given.tables["visit_occurrence"].copy()
+    first = visits.index[visits["person_id"] == visits["person_id"].iloc[0]]
+    visits.loc[first, ["visit_start_date", "visit_end_date"]] = "1990-05-05"
+    given = replace(given, tables={**given.tables, "visit_occurrence": visits})
+    column = schema_of(given).tables["visit_occurrence"]["visit_start_date"]
+    assert (column.low, column.high) == ("2019-01-01", "2022-12-31")
+    assert column.provenance == "released"
+    declared = ("1990-01-01", "2025-12-31")
+    column = schema_of(given, dates=declared).tables["visit_occurrence"]["visit_start_date"]
+    assert (column.low, column.high) == declared and column.provenance == "declared"
+
+
 def test_concepts_of_a_vocabulary_are_single_or_in_groups(given):
     column = schema_of(given, epsilon=math.inf).tables[CONDITIONS]["condition_concept_id"]
     assert column.size < len(column.codes) and set(column.modelled) <= set(column.codes)

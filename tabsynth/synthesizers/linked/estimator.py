@@ -266,11 +266,9 @@ class LinkedMethod(Method):
         if records.context:
             worth = 1.0 if self.encoder.is_deep(name) else WORTH_OF_LATER
             config = replace(config, residual_noise=worth * config.residual_noise)
-        if (
-            records.context and self.profiles is not None
-        ):  # many columns, and few of their pairs matter
-            doubt = DOUBT
-            config = replace(config, scores_share=SCORES_OF_LATER * config.scores_share)
+            if self.profiles is not None:  # there are many columns, of which few pairs matter
+                doubt = DOUBT
+                config = replace(config, scores_share=SCORES_OF_LATER * config.scores_share)
         first = len(records.context)
         return Task(
             domain=weighted or records,
