@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,28 +29,6 @@ Kind = Annotated[
 ]
 
 app = typer.Typer(help="Draft, check, import and declare schema files.", no_args_is_help=True)
-
-
-def _print_json_schema(requested: bool) -> None:
-    if requested:
-        file = resources.files("tabsynth.schema").joinpath("schema-file.schema.json")
-        say(file.read_text("utf-8").rstrip())
-        raise typer.Exit
-
-
-@app.callback()
-def schema(
-    json_schema: Annotated[
-        bool,
-        typer.Option(
-            "--json-schema",
-            help="Print the JSON Schema of schema files, for editors, and exit.",
-            callback=_print_json_schema,
-            is_eager=True,
-        ),
-    ] = False,
-) -> None:
-    """Draft, check, import and declare schema files."""
 
 
 @dataclass(frozen=True, kw_only=True)

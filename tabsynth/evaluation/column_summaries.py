@@ -17,7 +17,7 @@ import pandas as pd
 
 from tabsynth.evaluation.results import ColumnSummary, Heaping, Moments, Share
 from tabsynth.evaluation.weighting import mean_share, quantiles, shares
-from tabsynth.schema.column import Column, label_of
+from tabsynth.schema.column import Column
 from tabsynth.schema.numeric import STEP_TOLERANCE, Numeric
 from tabsynth.schema.schema import Schema
 
@@ -30,7 +30,6 @@ TOLERANCE = 1e-6  # relative, of widths
 SPIKE, SPIKE_SHARE, MAX_APART = 3.0, 0.005, 6
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 MULTIPLES = (0.5, 1.0, 5.0, 10.0, 50.0, 100.0, 1000.0)
-COMMON = 5  # most common values that are listed
 # A column is clearly heaped at a multiple if, among its values that are multiples of the next finer one, the share e that
 # would be multiples by chance is exceeded by e (1 - e), and by this much. Zero and the most common value do not count,
 # since they may be common for other reasons.
@@ -220,17 +219,7 @@ def heaping(
         Share(f"multiples of {multiple:g}", *(_share(part, multiple, w) for part, w in both))
         for multiple in chosen
     ]
-    distinct, of_values = _shares(numbers[0], each[0])
-    first = np.argsort(-of_values, kind="stable")[:COMMON]
-    common = [
-        Share(
-            label_of(column.labels, f"{distinct[i]:.10g}"),
-            float(of_values[i]),
-            mean_share(np.isclose(numbers[1], distinct[i]), each[1]),
-        )
-        for i in first
-    ]
-    return Heaping(tuple(multiples), tuple(common))
+    return Heaping(tuple(multiples))
 
 
 def clear_multiples(

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass, fields, is_dataclass
 
 import numpy as np
-import pandas as pd
 
 from tabsynth._files import json_ready
 from tabsynth._shown import Shown
@@ -95,24 +94,6 @@ class Prediction(Result):
     mean: ColumnPrediction
     test_rows: int
     seen: bool
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return a row per column, F1 by table, ratio and gain, each with its interval.
-
-        Columns are ``{train,synthetic,baseline,ratio,gain}_{weighted,macro}`` and the same with
-        ``_low`` and ``_high``; the last row is the mean.
-        """
-        items = (*self.columns, self.mean)
-        rows: list[dict[str, float]] = [{} for _ in items]
-        for row, item in zip(rows, items, strict=True):
-            for name in ("train", "synthetic", "baseline", "ratio", "gain"):
-                for average in ("weighted", "macro"):
-                    estimate = getattr(getattr(item, name), average)
-                    row[f"{name}_{average}"] = estimate.value
-                    row[f"{name}_{average}_low"] = estimate.low
-                    row[f"{name}_{average}_high"] = estimate.high
-        names = [*(item.column for item in self.columns), "mean"]
-        return pd.DataFrame(rows, index=pd.Index(names, name="column"))
 
 
 @dataclass(frozen=True)
@@ -365,18 +346,15 @@ class Share(Result):
 
 @dataclass(frozen=True)
 class Heaping(Result):
-    """The round numbers that the values of a column prefer, and its most common values.
+    """The round numbers that the values of a column prefer.
 
     Attributes
     ----------
     multiples : tuple of Share
         Of multiples of a number, such as 10 and 5; the multiples of 10 are among those of 5.
-    common : tuple of Share
-        The most common values of the training table.
     """
 
     multiples: tuple[Share, ...]
-    common: tuple[Share, ...]
 
     @property
     def gap(self) -> float:

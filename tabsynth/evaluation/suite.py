@@ -24,7 +24,7 @@ from tabsynth.evaluation.metric import (
 )
 from tabsynth.evaluation.results import WeightsUsed, reference_scale
 from tabsynth.evaluation.utility.associations import correlation_difference
-from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare_coverage
+from tabsynth.evaluation.utility.columns import rare_coverage
 from tabsynth.evaluation.utility.marginals import distance_metric, distances, k_marginal
 from tabsynth.evaluation.utility.prediction import (
     dimension_wise_prediction,
@@ -208,7 +208,6 @@ def _of_utility(tables: Tables, rng: np.random.Generator, seed: int) -> list[Met
     """Return the metrics that need no test rows."""
     return [
         k_marginal(tables, seed=seed),
-        dimension_wise_probability(tables, rng),
         *correlation_difference(tables, rng),
         propensity(tables, rng),
         rare_coverage(tables),

@@ -1,7 +1,6 @@
 """k-marginal score, correlations, probabilities, coverage, propensity, totals: by a second road."""
 
 import itertools
-from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,7 @@ import pytest
 from evaluated import SIZES, drawn, related, tables
 
 from tabsynth.evaluation.utility.associations import correlation_difference, correlations
-from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare_coverage
+from tabsynth.evaluation.utility.columns import rare_coverage
 from tabsynth.evaluation.utility.marginals import k_marginal, marginal_sets, percentile_bins
 from tabsynth.evaluation.utility.propensity import propensity
 
@@ -86,14 +85,10 @@ def test_correlations_of_a_fresh_sample_and_of_shuffled_columns():
     assert metric.value == pytest.approx(0, abs=1e-12) and metric.holdout is None
 
 
-def test_probabilities_and_rare_values_by_hand():
+def test_rare_values_by_hand():
     train = np.array([[0], [0], [1], [1], [1], [2]] * 50 + [[3], [4]])
     other = np.array([[0], [1], [3]] * 40)
     created = tables(train, other, sizes=(6,))
-    result = dimension_wise_probability(created, np.random.default_rng(0))
-    shares = [[Counter(t.ravel().tolist())[v] / len(t) for v in range(6)] for t in (train, other)]
-    assert result.value == pytest.approx(np.corrcoef(*shares)[0, 1])
-    assert result.parts[0].name == "a = 3"
     rare = rare_coverage(created)
     assert (rare.value, rare.n) == (0.5, 2) and [p.name for p in rare.parts] == ["a = 4"]
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_lines import run
 from jsonschema import Draft202012Validator
 
 import tabsynth.schema
@@ -187,9 +186,3 @@ def test_positions() -> None:
 def test_an_editor_may_name_the_json_schema() -> None:
     data = {"$schema": "schema-file.schema.json", **FILE}
     assert Schema.from_dict(data) == Schema.from_dict(FILE)
-
-
-def test_the_command_prints_it(tmp_path: Path) -> None:
-    assert json.loads(run("schema", "--json-schema", cwd=tmp_path).stdout) == json.loads(
-        PUBLISHED.read_text("utf-8")
-    )
