@@ -14,6 +14,7 @@ from tabsynth.app.elements import (
     choice,
     field,
     items,
+    note,
     part,
     show_if,
     table,
@@ -46,23 +47,19 @@ def review_columns(page: Page) -> None:
     drafted = sum(view.provenance == "drafted" for view in views)
     if drafted:
         box(
-            [
-                f"{drafted} of {len(views)} columns have facts that were read from the rows. Do not take them over: replace"
-                " each by what a public source says, name the source, and declare the column."
-            ],
-            "warn",
+            f"{drafted} of {len(views)} columns have facts that were read from the rows. Do not take them over: replace"
+            " each by what a public source says, name the source, and declare the column.",
+            kind="warn",
         )
     unchanged = sum(view.provenance == "declared" and bool(view.copied) for view in views)
     if unchanged:
         box(
-            [
-                f"{unchanged} of {len(views)} columns are {UNCHANGED}. The certificate and its statement name them: no ε covers"
-                " these facts, and whoever declared them vouches that they are public."
-            ],
-            "warn",
+            f"{unchanged} of {len(views)} columns are {UNCHANGED}. The certificate and its statement name them: no ε covers"
+            " these facts, and whoever declared them vouches that they are public.",
+            kind="warn",
         )
     if not drafted and not unchanged:
-        box(["No column has facts that were read from the rows."], "good")
+        box("No column has facts that were read from the rows.", kind="good")
     _list(page, views)
     _form(page, views[page.place.chosen], len(views))
     left_out = session.state.need_schema().left_out
@@ -91,11 +88,9 @@ def _design(page: Page) -> None:
     with part("details"):
         text("People with several rows, and survey weights", "summary")
         items(stated)
-        text(
+        note(
             "If people have several rows, or rows have survey weights, draft the schema with tabsynth schema draft --unit or"
-            " --weight, and take that file: these columns are neither learned nor sampled.",
-            "p",
-            "soft",
+            " --weight, and take that file: these columns are neither learned nor sampled."
         )
 
 
@@ -157,7 +152,7 @@ def _form(page: Page, view: ColumnView, number: int) -> None:
             show_if(element, kind, partial(_has, fact))
         with part():
             declare = ui.checkbox("I declare that these facts are public, as the source has them")
-        text(f"{MEANING} {WHAT_STAYS}" if read else MEANING, "p", "soft")
+        note(f"{MEANING} {WHAT_STAYS}" if read else MEANING)
         if view.others:
             with part("details"):
                 text("Further facts", "summary")

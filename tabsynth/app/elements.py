@@ -59,9 +59,14 @@ def heading(content: str) -> None:
     title.props["tabindex"] = "-1"
 
 
-def box(lines: Sequence[str], kind: str = "", role: str = "") -> None:
-    """Return a box of some lines; ``kind``: warn, bad, good or nothing."""
-    with part("div", f"box {kind}", **({"role": role} if role else {})):
+def note(content: str) -> None:
+    """Return a text in a soft colour, which explains what stands above it."""
+    text(content, "p", "soft")
+
+
+def box(*lines: str, kind: str) -> None:
+    """Return a box of some lines; ``kind``: warn, bad or good."""
+    with part("div", f"box {kind}"):
         for line in lines:
             text(line)
 

@@ -210,4 +210,4 @@ class Page:
             try:
                 self.stages[self.place.stage][2](self)
             except TabsynthError as error:
-                box([" ".join(str(error).split())], "bad")
+                box(" ".join(str(error).split()), kind="bad")

@@ -7,7 +7,7 @@ from typing import Any
 from nicegui import ui
 
 from tabsynth._files import parse_json
-from tabsynth.app.elements import action, button, choice, field, part, text
+from tabsynth.app.elements import action, button, choice, field, note, part, text
 from tabsynth.app.page import Page
 from tabsynth.errors import InputError
 
@@ -17,7 +17,7 @@ def edit_rules(page: Page) -> None:
     session = page.session
     rules = [rule.text for rule in session.state.need_schema().rules]
     if not rules:
-        text("There is no rule yet.", "p", "soft")
+        note("There is no rule yet.")
     with part("ol", "plain"):
         for i, rule in enumerate(rules, 1):
             with part("li"):
@@ -66,11 +66,9 @@ def _order(page: Page, names: list[str]) -> None:
 def _json(page: Page) -> None:
     with part("details"):
         text("Another rule, as a schema file has it", "summary")
-        text(
+        note(
             'If one column has a value, then another one has: {"if": {"sex": ["m"]}, "then": {"births": {"low": 0, "high": 0}}}.'
-            ' Sums: {"sum": ["a", "b"], "at_most": "c"}. Derived columns: {"derive": "adult", "expression": "age >= 18"}.',
-            "p",
-            "soft",
+            ' Sums: {"sum": ["a", "b"], "at_most": "c"}. Derived columns: {"derive": "adult", "expression": "age >= 18"}.'
         )
         with part("div", "fields"):
             rule = field("Rule as JSON", wide=True)

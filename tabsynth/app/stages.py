@@ -16,6 +16,7 @@ from tabsynth.app.elements import (
     field,
     heading,
     items,
+    note,
     part,
     table,
     text,
@@ -79,7 +80,7 @@ def choose_table(page: Page) -> None:
 
     action("Use this table", lambda: page.do(use, stage=1), main=True)
     if session.state.table is not None:
-        box([f"Chosen: {session.state.table}"], "good")
+        box(f"Chosen: {session.state.table}", kind="good")
 
 
 def confirm(page: Page) -> None:
@@ -93,7 +94,7 @@ def confirm(page: Page) -> None:
         " behind you."
     )
     if session.state.confirmed:
-        box(["You have confirmed that this screen is confidential."], "good")
+        box("You have confirmed that this screen is confidential.", kind="good")
     agreed = ui.checkbox("Only people who may see the private table can see this screen")
     agreed.set_value(session.state.confirmed)
 
@@ -126,7 +127,7 @@ def schema(page: Page) -> None:
 def _sources(page: Page) -> None:
     session = page.session
     text("A schema file that you have", "h3")
-    text("Such as one that tabsynth schema made from a codebook.", "p", "soft")
+    note("Such as one that tabsynth schema made from a codebook.")
     with part("div", "fields"):
         there = session.state.schema is None and session.state.schema_path.exists()
         path = field(
@@ -134,22 +135,18 @@ def _sources(page: Page) -> None:
         )
     action("Take this schema file", lambda: page.do(lambda: session.take_schema(path.value)))
     text("A draft to review", "h3")
-    text(
+    note(
         "Values of the table are copied, and marked. You replace them by public facts. Until then a fit makes a conditional"
-        " claim only.",
-        "p",
-        "soft",
+        " claim only."
     )
     action(
         "Draft a schema to review",
         lambda: page.do(session.draft),
         main=session.state.schema is None,
     )
-    text(
+    note(
         "A private draft, whose kinds, bounds and categories are released with noise, is a schema file that tabsynth schema draft"
-        " --epsilon has made.",
-        "p",
-        "soft",
+        " --epsilon has made."
     )
 
 
@@ -178,11 +175,9 @@ def plan(page: Page) -> None:
     text("The plan follows from the schema and from what you state here. No row is read.")
     if facts.drafted:
         box(
-            [
-                f"{len(facts.drafted)} column(s) have facts that were read from the rows. ε does not cover them: the claim is"
-                " CONDITIONAL on their being public. Replace and declare them in step 3."
-            ],
-            "warn",
+            f"{len(facts.drafted)} column(s) have facts that were read from the rows. ε does not cover them: the claim is"
+            " CONDITIONAL on their being public. Replace and declare them in step 3.",
+            kind="warn",
         )
     with part("div", "fields"):
         method = choice("Method", METHODS, "margnet" if current is None else current.method)
@@ -257,11 +252,9 @@ def _show_plan(page: Page, settings: Settings) -> None:
             ],
             numbers=(1, 2, 3),
         )
-        text(
+        note(
             "Distance: total variation distance between noisy and real shares; 0 is equal, 1 is as different as can be."
-            " More rows, fewer values or a larger ε make it smaller.",
-            "p",
-            "soft",
+            " More rows, fewer values or a larger ε make it smaller."
         )
     else:
         text(
@@ -305,13 +298,9 @@ def fit(page: Page) -> None:
         button("Make a key pair", lambda: page.do(session.make_key))
         button("Draw the table", lambda: page.do(draw), main=True)
     if session.state.key is not None:
-        text(
-            f"Keep {session.state.key} secret. {session.state.key}.pub is for those who verify.",
-            "p",
-            "soft",
-        )
+        note(f"Keep {session.state.key} secret. {session.state.key}.pub is for those who verify.")
     if session.state.synthetic is not None:
-        box([f"Synthetic table: {session.state.synthetic}"], "good")
+        box(f"Synthetic table: {session.state.synthetic}", kind="good")
         action("Go on to the report", lambda: page.go(6), main=True)
 
 
@@ -321,11 +310,9 @@ def report(page: Page) -> None:
     session.state.need_synthetic()
     heading("Look at the report")
     box(
-        [
-            "CONFIDENTIAL: the report is computed from the real rows without noise. ε does not cover it. Do not publish it, and"
-            " do not choose among fits by it."
-        ],
-        "warn",
+        "CONFIDENTIAL: the report is computed from the real rows without noise. ε does not cover it. Do not publish it, and"
+        " do not choose among fits by it.",
+        kind="warn",
     )
     kept = session.state.holdout
     if kept is not None:
@@ -345,13 +332,11 @@ def report(page: Page) -> None:
         picture = session.state.picture
         if picture is not None:
             part("img", "picture", src=picture.source, alt=picture.alt)
-            text(picture.alt, "p", "soft")
+            note(picture.alt)
         items(session.state.summary)
         ui.link("Open the whole report in a new tab", "/report", new_tab=True)
-    text(
-        "A report that may be published has noise, and costs ε of its own: tabsynth evaluate --epsilon makes it.",
-        "p",
-        "soft",
+    note(
+        "A report that may be published has noise, and costs ε of its own: tabsynth evaluate --epsilon makes it."
     )
     action("Go on to the release", lambda: page.go(7), main=bool(session.state.summary))
 
@@ -366,11 +351,11 @@ def release(page: Page) -> None:
         " checksums. It has neither the report of step 7 nor the model."
     )
     if session.state.public_key is None:
-        box(["The table is not signed. Draw it with a key in step 6."], "warn")
+        box("The table is not signed. Draw it with a key in step 6.", kind="warn")
     if session.state.schema is not None and session.state.schema.drafted:
         box(
-            ["The claim is CONDITIONAL: some columns have facts that were read from the rows."],
-            "warn",
+            "The claim is CONDITIONAL: some columns have facts that were read from the rows.",
+            kind="warn",
         )
     names = [name for name in QUESTIONS if name != "schema"]
     for needed, title in ((True, "What every release must say"), (False, "Further answers")):
@@ -392,11 +377,9 @@ def release(page: Page) -> None:
     action("Write the release", lambda: page.do(write), main=True)
     if session.state.released is not None:
         box(
-            [
-                f"Released: {session.state.released}",
-                f"Publish the folder as it is, and {session.state.public_key} by another way.",
-            ],
-            "good",
+            f"Released: {session.state.released}",
+            f"Publish the folder as it is, and {session.state.public_key} by another way.",
+            kind="good",
         )
         ui.link("Open the privacy statement in a new tab", "/statement", new_tab=True)
 

@@ -110,17 +110,10 @@ class ObservedCounts(NoisyCounts[Any]):
         """See :meth:`NoisyCounts.distances`. The canary changes each distance by at most the bound."""
         released = self._inner.distances(account, sets, expected, bits, groups)
         value_groups = by_value(self.sizes) if groups is None else groups
-        without = [_count(self._other_rows, s, value_groups) - expected(s) for s in sets]
-        canary_counts = [_count(self._canary, s, value_groups) for s in sets]
-        far = [
-            np.array(
-                [np.abs(w + there * m).sum() for w, m in zip(without, canary_counts, strict=True)]
-            )
-            for there in (0, 1)
-        ]
-        move = (far[1] - far[0]) / math.sqrt(len(sets))
+        far, moved = self._distances(sets, [*map(expected, sets)], [value_groups] * len(sets))
+        move = (moved - far) / math.sqrt(len(sets))
         length = np.linalg.norm(move)
-        z = (released - far[0]) @ move / (length * math.sqrt(len(sets))) if length else 0.0
+        z = (released - far) @ move / (length * math.sqrt(len(sets))) if length else 0.0
         self._note(account, float(z) / self.bound)
         return released
 
@@ -134,17 +127,23 @@ class ObservedCounts(NoisyCounts[Any]):
     ) -> float:
         """See :meth:`NoisyCounts.mean_distance`. The canary changes the mean by at most the bound."""
         released = self._inner.mean_distance(account, sets, expected, bits, groups)
-        cells = list(zip(sets, groups, expected, strict=True))
-        without = [_count(self._other_rows, s, g) - of for s, g, of in cells]
-        canary_counts = [_count(self._canary, s, g) for s, g, _ in cells]
-        far = [
-            np.mean(
-                [np.abs(w + there * m).sum() for w, m in zip(without, canary_counts, strict=True)]
-            )
-            for there in (0, 1)
-        ]
-        self._note(account, float((released - far[0]) * np.sign(far[1] - far[0])) / self.bound)
+        far, moved = (of.mean() for of in self._distances(sets, expected, groups))
+        self._note(account, float((released - far) * np.sign(moved - far)) / self.bound)
         return released
+
+    def _distances(
+        self,
+        sets: Sequence[tuple[int, ...]],
+        expected: Sequence[np.ndarray],
+        groups: Sequence[Groups],
+    ) -> np.ndarray:
+        """Return the L1 distance of each set's counts from those expected, without the canary and with it, shape (2, sets)."""
+        far = []
+        for columns, of, by in zip(sets, expected, groups, strict=True):
+            gap = _count(self._other_rows, columns, by) - of
+            moved = gap + _count(self._canary, columns, by)
+            far.append((np.abs(gap).sum(), np.abs(moved).sum()))
+        return np.array(far).reshape(-1, 2).T
 
     def contrasts(
         self,

@@ -21,14 +21,9 @@ def white_box(request: AuditRequest) -> list[AuditResult]:
     return audit_method(request)
 
 
-def replays(request: AuditRequest) -> list[AuditResult]:
-    """Record small fits and replay them on neighbouring datasets."""
-    return [replay_audit.audit_by_replay(request)]
-
-
 AUDITS: dict[str, Callable[[AuditRequest], list[AuditResult]]] = {
     WHITE_BOX: white_box,
-    REPLAY: replays,
+    REPLAY: lambda request: [replay_audit.audit_by_replay(request)],
 }
 
 
@@ -36,19 +31,6 @@ def list_kinds(method: str) -> tuple[str, ...]:
     """Return the kinds of audits that a method has: replays, and the white-box audit of its fixture."""
     white = find_fixture(method).white_box is not None
     return tuple(kind for kind in AUDITS if white or kind != WHITE_BOX)
-
-
-def check_kind(method: str, kind: str) -> None:
-    """Reject a kind of audit that the method does not have.
-
-    Raises
-    ------
-    InputError
-    """
-    if kind not in list_kinds(method):
-        raise InputError(
-            f"{method} has no {kind} audit; take kind={' or '.join(list_kinds(method))}."
-        )
 
 
 def audit(
@@ -104,9 +86,9 @@ def choose_kinds(method: str, kinds: Sequence[str] | None) -> tuple[str, ...]:
     InputError
         For a kind that is unknown, or that the method does not have.
     """
-    if kinds is None:
-        return list_kinds(method)
-    for kind in kinds:
+    known = list_kinds(method)
+    for kind in kinds or ():
         one_of("kinds", kind, AUDITS)
-        check_kind(method, kind)
-    return tuple(kinds)
+        if kind not in known:
+            raise InputError(f"{method} has no {kind} audit; take kind={' or '.join(known)}.")
+    return known if kinds is None else tuple(kinds)

@@ -89,9 +89,10 @@ def fit(
     else:
         facts = load_schema(request.schema)
         _check_columns(request, columns, survey, reading)
+        tables = [column_names(text) for text in columns.tables or ()]
         arguments = parameters | arguments_of(
             request.method,
-            typed_options({"tables": _parse_tables(columns.tables), **asdict(prior), **own}),
+            typed_options({"tables": tables or None, **asdict(prior), **own}),
             settings.read(),
         )
         arguments |= _read_prior(prior, facts, reading)
@@ -222,11 +223,6 @@ def _read_rows(
     if schema is None:
         return read_any(table, nulls, ask=True, **reading.as_texts)
     return read_table(table, schema, **reading.options)
-
-
-def _parse_tables(texts: Collection[str] | None) -> list[list[str]] | None:
-    """Convert ``--table`` to tables of columns."""
-    return [column_names(text) for text in texts or ()] or None
 
 
 def seconds(text: str | None, option: str) -> float | None:

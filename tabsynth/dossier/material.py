@@ -153,12 +153,7 @@ class Material:
     @property
     def by_row(self) -> bool:
         """True where single rows are protected, so that units of several rows have a weaker guarantee."""
-        return not self.is_linked and design_of(self.public).unit is None
-
-    @property
-    def is_linked(self) -> bool:
-        """True where there are several tables that belong together."""
-        return isinstance(self.schema, LinkedSchema)
+        return isinstance(self.schema, Schema) and design_of(self.public).unit is None
 
     @property
     def bounds(self) -> AttackBounds:

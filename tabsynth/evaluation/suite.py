@@ -9,6 +9,7 @@ import numpy as np
 from tabsynth.evaluation.attacks.anonymeter import anonymeter
 from tabsynth.evaluation.attacks.disclosure import attribute_disclosure, disclosure_metric
 from tabsynth.evaluation.attacks.membership import membership
+from tabsynth.evaluation.attacks.nearest import draw_rows
 from tabsynth.evaluation.attacks.reconstruction import reconstruction
 from tabsynth.evaluation.baseline import independent_columns, verdict
 from tabsynth.evaluation.config import EvaluationConfig
@@ -29,7 +30,6 @@ from tabsynth.evaluation.utility.marginals import distance_metric, distances, k_
 from tabsynth.evaluation.utility.prediction import (
     dimension_wise_prediction,
     prediction_metrics,
-    subsample,
 )
 from tabsynth.evaluation.utility.propensity import propensity
 from tabsynth.evaluation.utility.subgroups import subgroup_gap
@@ -186,7 +186,7 @@ def _tables(
         numbers = np.arange(len(holdout))
         places["reference"], places["control"] = halves(numbers, rng)
         drawn = np.random.default_rng([seed, 3])
-        places["holdout"] = subsample(numbers, len(synthetic), drawn)
+        places["holdout"] = draw_rows(numbers, len(synthetic), drawn)
 
     def parts(values: np.ndarray | None) -> dict[str, Any]:
         return {

@@ -268,13 +268,9 @@ def _logistic(
 
 def _rows_of(model: Model, columns: Sequence[str], by: Columns = None) -> tuple[Reference, Rows]:
     """Return the reference rows of a model, and the distinct ones by the columns of an analysis."""
-    reference = _reference(model)
+    reference = model if isinstance(model, Reference) else Reference(model)
     names = dict.fromkeys([*columns, *_list_columns(by)])
     return reference, reference.distinct(list(names))
-
-
-def _reference(model: Model) -> Reference:
-    return model if isinstance(model, Reference) else Reference(model)
 
 
 def _columns_of(event: object) -> list[str]:

@@ -9,7 +9,6 @@ from tabsynth.evaluation.results import (
     BaselineComparison,
     Disclosure,
     Drafted,
-    Estimate,
     Overlap,
     Sampled,
     Subgroups,
@@ -17,6 +16,7 @@ from tabsynth.evaluation.results import (
 )
 from tabsynth.evaluation.utility.marginals import WAYS
 from tabsynth.report.first_screen import first_screen, panel_of
+from tabsynth.report.tabular import with_interval
 
 # Heaping is in the summary where a share of multiples differs by more than this; at most so many columns are named.
 HEAPING_GAP, HEAPED_COLUMNS = 0.1, 4
@@ -33,13 +33,9 @@ _UNKNOWN = (
     "Without a hold-out it cannot be known whether real rows do better by distances: where"
     " columns are weakly related, it does not."
 )
+LEVEL = "95%: "  # before the ends of an interval
 LISTED = 10  # columns, before "and so many more"
 NAMED = 5  # groups, before "and so many others"
-
-
-def interval(estimate: Estimate, digits: int = 3) -> str:
-    """Return a text such as ``0.412 (95%: 0.401 to 0.423)``."""
-    return f"{estimate.value:.{digits}f} (95%: {estimate.low:.{digits}f} to {estimate.high:.{digits}f})"
 
 
 def subtitle(evaluation: Evaluation) -> str:
@@ -274,12 +270,12 @@ def _fares(item: Subgroups) -> str:
         text = (
             f"Of the groups of {item.column}, {item.worst.name} ({item.worst.rows} training rows) fares worst, with a"
             f" distance of {item.worst.distance:.3f} beyond chance, and {item.best.name} best, with"
-            f" {item.best.distance:.3f}: a gap of {interval(item.gap)}."
+            f" {item.best.distance:.3f}: a gap of {with_interval(item.gap, LEVEL)}."
         )
     else:
         text = (
             f"No group of {item.column} is seen to fare worse than another: the largest gap is"
-            f" {interval(item.gap)}."
+            f" {with_interval(item.gap, LEVEL)}."
         )
     return (
         f"{text} Too small to judge: {_list_some(item.too_small, NAMED)}."
@@ -299,7 +295,7 @@ def _attacks(evaluation: Evaluation) -> list[str]:
             " does better on training records than on others, beyond chance (5% for all together): no evidence of leakage by them."
         ]
     names = "; ".join(
-        f"{item.title}: {interval(item.synthetic)}, without leakage {item.best:g}"
+        f"{item.title}: {with_interval(item.synthetic, LEVEL)}, without leakage {item.best:g}"
         for item in successful
     )
     return [

@@ -50,10 +50,12 @@ class Columns(Protocol):
 class Rule:
     """A rule between columns."""
 
+    columns: tuple[Column, ...]
+
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns that it is about."""
-        raise NotImplementedError
+        """The columns that it is about, in its order."""
+        return tuple(column.name for column in self.columns)
 
     @property
     def text(self) -> str:
@@ -148,11 +150,6 @@ class Order(Rule):
     columns: tuple[Column, ...]
     strict: bool
     difference: Numeric | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns in their order."""
-        return tuple(column.name for column in self.columns)
 
     @property
     def text(self) -> str:
@@ -263,11 +260,6 @@ class FixedSum(Rule):
     total: float
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The columns."""
-        return tuple(column.name for column in self.columns)
-
-    @property
     def text(self) -> str:
         """The rule, in words."""
         return f"{' + '.join(self.names)} = {self.total:g}"
@@ -301,11 +293,6 @@ class Sum(Rule):
     """
 
     columns: tuple[Column, ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The parts, then the total."""
-        return tuple(column.name for column in self.columns)
 
     @property
     def text(self) -> str:
@@ -386,11 +373,6 @@ class Implication(Rule):
     def text(self) -> str:
         """The rule, in words."""
         return self.words
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns of the condition, then of the consequence."""
-        return tuple(column.name for column in self.columns)
 
     def broken_codes(self, codes: Sequence[np.ndarray]) -> np.ndarray:
         """Return which rows of codes, by column, break the rule; bool, shape (n,)."""

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from tabsynth.evaluation.attacks.nearest import workers
+from tabsynth.evaluation.attacks.nearest import draw_rows, workers
 from tabsynth.evaluation.definitions import definition_of
 from tabsynth.evaluation.metric import SHOWN_PARTS, Columns, Metric, Part, worst_first
 from tabsynth.evaluation.results import F1, Z95, ColumnPrediction, Estimate, Prediction, percentile
@@ -143,16 +143,9 @@ def prediction_metrics(prediction: Prediction) -> list[Metric]:
     return out
 
 
-def subsample(table: np.ndarray, limit: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the table, or ``limit`` rows of it without replacement."""
-    if len(table) <= limit:
-        return table
-    return table[rng.choice(len(table), limit, replace=False)]
-
-
 def sample_rows(table: WeightedRows, limit: int, rng: np.random.Generator) -> WeightedRows:
     """Return ``limit`` rows without replacement, with their weights."""
-    return table if len(table) <= limit else table.at(subsample(np.arange(len(table)), limit, rng))
+    return table if len(table) <= limit else table.at(draw_rows(np.arange(len(table)), limit, rng))
 
 
 def fold_rare(

@@ -28,8 +28,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import pandas as pd
-
 from tabsynth._typing import JsonObject
 from tabsynth._validate import one_of
 from tabsynth.schema.linked import LinkedSchema
@@ -41,12 +39,12 @@ from tabsynth.synthesizers.adversarial.critic import (
     with_rule,
 )
 from tabsynth.synthesizers.adversarial.method import (
+    NetworksEstimator,
     NetworksMethod,
     config_or_default,
     make_networks,
     read_parameters,
 )
-from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.method import with_settings
 from tabsynth.training.clipping import Clipping
 
@@ -72,7 +70,7 @@ WARNING_OF_BASIC = (
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DPGAN(Synthesizer):
+class DPGAN(NetworksEstimator):
     """dp-GAN (Zhang, Ji, Wang 2018, arXiv:1801.01594), for tables.
 
     Parameters
@@ -105,12 +103,8 @@ class DPGAN(Synthesizer):
 
     variant: str = "advanced"
     autoencoder: str | None = None
-    public: pd.DataFrame | None = None
-    public_source: str | None = None
-    network_encoding: str | Mapping[str, str] = "one-hot"
     step_rule: str | None = None
     config: DPGANConfig | None = None
-    autoencoder_config: AutoencoderConfig | None = None
     time_budget: float | None = None
 
     def make_method(self, schema: Schema | LinkedSchema) -> NetworksMethod:

@@ -23,8 +23,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import pandas as pd
-
 from tabsynth._typing import JsonObject
 from tabsynth._validate import name_of, one_of
 from tabsynth.schema.linked import LinkedSchema
@@ -39,12 +37,12 @@ from tabsynth.synthesizers.adversarial.critic import (
 )
 from tabsynth.synthesizers.adversarial.generator import GeneratorConfig
 from tabsynth.synthesizers.adversarial.method import (
+    NetworksEstimator,
     NetworksMethod,
     config_or_default,
     make_networks,
     read_parameters,
 )
-from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.training.clipping import Clipping
 from tabsynth.training.private_step import StepConfig
 
@@ -96,7 +94,7 @@ WARNING_OF_ROWS = (
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DPWGAN(Synthesizer):
+class DPWGAN(NetworksEstimator):
     """Wasserstein GAN whose critic is trained with DP-SGD (Xie et al. 2018), for tables.
 
     Parameters
@@ -168,13 +166,9 @@ class DPWGAN(Synthesizer):
     method: ClassVar[str] = "dp-wgan"
 
     preset: str = "default"
-    autoencoder: str | None = "preset"
-    public: pd.DataFrame | None = None
-    public_source: str | None = None
     network_encoding: str | Mapping[str, str] = "preset"
     step_rule: str | None = None
     config: WGANConfig | None = None
-    autoencoder_config: AutoencoderConfig | None = None
     time_budget: float | None = None
     critic: MakeCritic | None = None
 

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -65,6 +65,7 @@ from tabsynth.synthesizers.adversarial.generator import (
     TrainingContext,
 )
 from tabsynth.synthesizers.conditions import Condition
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.measurement import PrivateMarginals, Task
 from tabsynth.synthesizers.method import (
@@ -658,16 +659,15 @@ class NetworksMethod(TableMethod):
         )
 
 
-class NetworksEstimator(Protocol):
-    """The parameters that all estimators of networks have."""
+@dataclass(kw_only=True, eq=False, repr=False)
+class NetworksEstimator(Synthesizer):
+    """The parameters that all estimators of networks have; see :class:`tabsynth.DPWGAN`."""
 
-    epsilon: float
-    autoencoder: str | None
-    public: pd.DataFrame | None
-    public_source: str | None
-
-    def shared_settings(self) -> JsonObject:
-        """Return the settings that all methods have, but the schema."""
+    autoencoder: str | None = "preset"
+    public: pd.DataFrame | None = None
+    public_source: str | None = None
+    network_encoding: str | Mapping[str, str] = "one-hot"
+    autoencoder_config: AutoencoderConfig | None = None
 
 
 def make_networks(

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 import torch
 
 from tabsynth._typing import JsonObject
@@ -30,13 +29,13 @@ from tabsynth.synthesizers.adversarial.generator import (
 )
 from tabsynth.synthesizers.adversarial.method import (
     Learning,
+    NetworksEstimator,
     NetworksMethod,
     TrainingMechanism,
     config_or_default,
     make_networks,
     read_parameters,
 )
-from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.method import NOMINAL_ROWS, PlannedSpend
 from tabsynth.synthesizers.pate.config import PATEConfig, networks_config
 from tabsynth.synthesizers.pate.pairs import PATEMarginals
@@ -258,7 +257,7 @@ def _make_voting(
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PATEGAN(Synthesizer):
+class PATEGAN(NetworksEstimator):
     """PATE-GAN (Jordon, Yoon, van der Schaar 2019), for tables.
 
     By default teachers are no discriminators: ``teachers="marginals"`` is a method of noisy votes on the two-way
@@ -317,12 +316,7 @@ class PATEGAN(Synthesizer):
     teachers: str = MARGINALS
     teacher_count: int | None = None
     queries: int | None = None
-    autoencoder: str | None = "preset"
-    public: pd.DataFrame | None = None
-    public_source: str | None = None
-    network_encoding: str | Mapping[str, str] = "one-hot"
     config: PATEConfig | None = None
-    autoencoder_config: AutoencoderConfig | None = None
 
     def make_method(self, schema: Schema | LinkedSchema) -> NetworksMethod:
         """Make the method for a schema."""
@@ -336,7 +330,7 @@ class PATEGAN(Synthesizer):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PATEACGAN(Synthesizer):
+class PATEACGAN(NetworksEstimator):
     """PATE-GAN with an auxiliary classifier: G(z, c) makes rows of a class c, the value of one column.
 
     By default teachers are no discriminators: ``teachers="marginals"`` is a method of noisy votes on the two-way
@@ -383,12 +377,7 @@ class PATEACGAN(Synthesizer):
     queries: int | None = None
     class_column: str
     class_shares: Mapping[Any, float] | None = None
-    autoencoder: str | None = "preset"
-    public: pd.DataFrame | None = None
-    public_source: str | None = None
-    network_encoding: str | Mapping[str, str] = "one-hot"
     config: PATEConfig | None = None
-    autoencoder_config: AutoencoderConfig | None = None
 
     def make_method(self, schema: Schema | LinkedSchema) -> NetworksMethod:
         """Make the method for a schema."""
