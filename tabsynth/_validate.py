@@ -1,7 +1,7 @@
 """Argument checks, in one place. A message names the argument, the value and what was expected."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any
@@ -108,6 +108,13 @@ def one_of(name: str, value: Any, allowed: Collection[Any]) -> Any:
         choices = ", ".join(map(str, allowed))
         raise InputError(f"Expected {name} to be one of {choices}; got {quote(value)}.")
     return value
+
+
+def list_first(texts: Iterable[str], limit: int) -> str:
+    """Return a list in one line, of at most ``limit`` texts and how many more there are."""
+    first = list(texts)
+    more = f" and {len(first) - limit} more" if len(first) > limit else ""
+    return ", ".join(first[:limit]) + more
 
 
 def widths(name: str, values: Any) -> None:

@@ -1,7 +1,7 @@
 """The plan of a budget before there is a table: queries of PATE, noise of DP-SGD steps and of MargNet."""
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tabsynth import methods
@@ -168,10 +168,6 @@ class AdvantagePlan:
     epsilon: float
     margnet: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping."""
-        return asdict(self)
-
 
 def plan_advantage(max_advantage: float, rows: int, delta: float = 1e-5) -> AdvantagePlan:
     """Return the ε to ask for, so that no attacker has more than ``max_advantage``; no table is read.
@@ -205,14 +201,6 @@ def _check_schema(method: str, schema: SchemaLike | None) -> None:
         raise InputError(
             f"Method {method} allocates its budget by the columns; give the table's schema (schema=)."
         )
-
-
-def plan_facts(fit_plan: Plan) -> dict[str, Any]:
-    """Return a plan's spends and epsilon, JSON-ready."""
-    spends = [
-        {"purpose": s.purpose, **s.mechanism.to_dict(), "count": s.count} for s in fit_plan.spends
-    ]
-    return {"mechanisms": spends, "epsilon": fit_plan.epsilon, "accountant": fit_plan.accountant}
 
 
 def _any_schema() -> Schema:

@@ -71,8 +71,8 @@ def test_bad_tables(folder: Path, given: list[str], says: str) -> None:
 def test_plan(folder: Path) -> None:
     """Derived columns and tables that are not counted otherwise are planned as declared ones."""
     words = ["plan", "--rows", 288, "--epsilon", 1, "--schema", "schema.json"]
-    out = run(*words, "--table", "state,sex", "--json", cwd=folder).stdout
-    (planned,) = json.loads(out)["tables"]
-    assert planned["standard_error"] is None and planned["cells"] == 6 and planned["declared"] > 0
+    out = run(*words, "--table", "state,sex", cwd=folder).stdout
+    (line,) = (line.split() for line in out.splitlines() if line.startswith("state,sex"))
+    assert line[1] == "6" and line[3] == "-" and line[-1] == "rows"
     shown = run(*words, "--table", "town,sex", cwd=folder).stdout
     assert "if declared" in shown

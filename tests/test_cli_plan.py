@@ -1,6 +1,6 @@
 """tabsynth plan: what it prints, and what it refuses."""
 
-import json
+import re
 import time
 from statistics import NormalDist
 
@@ -38,24 +38,16 @@ def test_votes_on_classes_are_priced():
     text = told(*words, "--set", "teachers=networks")
     own = PATEACGAN(make_schema(), epsilon=2.0, rows=9_000, class_column="sex", teachers="networks")
     assert str(own.plan(estimate_time=False)) in text and "class votes" in text
-    purposes = [
-        [
-            part["purpose"]
-            for part in json.loads(told(*words, *more, "--json"))["default"]["mechanisms"]
-        ]
-        for more in ((), ("--set", "teachers=networks"))
-    ]
-    assert purposes[0] == ["one-way counts", "autoencoder", "votes"]
-    assert purposes[1] == [*purposes[0], "class votes"]
+    purposes = ["one-way counts", "autoencoder", "votes", "class votes"]
+    assert [f"{purpose}: " in text for purpose in purposes] == [True] * 4
+    assert [f"  {purpose}: " in told(*words) for purpose in purposes] == [True] * 3 + [False]
 
 
 def test_a_preset_is_planned(tmp_path):
     words = ("plan", "--rows", "900", "--epsilon", "3", "--method", "dp-wgan")
-    text = told(*words, "--preset", "source")
-    assert text == told(*words, "--set", "preset=source") != told(*words)
-    assert "worse than independent columns" in text
-    words = ("plan", "--rows", "900", "--epsilon", "3")
-    refused(*words, "--preset", "source", cwd=tmp_path, says="preset")
+    text = told(*words, "--set", "preset=source")
+    assert text != told(*words) and "worse than independent columns" in text
+    refused(*words, "--preset", "source", cwd=tmp_path, says="--set preset=VALUE")
 
 
 def test_noise_is_told():
@@ -67,10 +59,10 @@ def test_noise_is_told():
 def test_a_tiny_budget_is_planned_within_seconds():
     start = time.process_time()
     words = ("--rows", 20_000, "--epsilon", 0.001, "--method", "dp-wgan")
-    result = json.loads(told("plan", *words, "--json"))
+    text = told("plan", *words)
     assert time.process_time() - start < 30
-    assert result["default"]["accountant"] == "PLD" and result["errors"] == []
-    assert 0.99e-3 <= result["default"]["epsilon"] <= 1e-3
+    spent = re.search(r"spends epsilon = ([\d.e-]+)", text)
+    assert spent and 0.99e-3 <= float(spent[1]) <= 1e-3
 
 
 def test_margnet_by_its_schema(tmp_path):
@@ -99,7 +91,7 @@ def test_a_table_on_a_terminal_is_ruled(monkeypatch, capsys):
         ((*PATE[1:], "--schema", "nowhere.json"), "nowhere.json"),
         ((*PATE[1:], "--set", "mode=B"), "pate-gan has no setting 'mode'"),
         (
-            ("--rows", "99", "--epsilon", "1", "--preset", "source"),
+            ("--rows", "99", "--epsilon", "1", "--set", "preset=source"),
             "margnet has no setting 'preset'",
         ),
     ],
@@ -115,8 +107,6 @@ def test_epsilon_of_an_advantage_is_told():
     assert second == "any method: ε = 0.1, from ε and δ alone"
     assert "δ below" not in text
     assert "Choose δ below 1/rows" in told("plan", "--max-advantage", 0.05, "--rows", 200_000)
-    result = json.loads(told("plan", "--max-advantage", 0.05, "--rows", 20_000, "--json"))
-    assert result["margnet"] == pytest.approx(0.43587, abs=1e-4)
 
 
 def test_a_plan_states_what_an_attacker_can_do():
@@ -124,8 +114,6 @@ def test_a_plan_states_what_an_attacker_can_do():
     advantage, belief = text.splitlines()[-2:]
     assert advantage.startswith("Attacker's advantage: at most 0.")
     assert "such as from 1% to" in belief
-    result = json.loads(told(*PATE, "--json"))["attacker"]
-    assert 0 < result["advantage"] < 1 < result["odds"]
 
 
 @pytest.mark.parametrize(

@@ -126,8 +126,7 @@ def test_the_command_line(tmp_path):
     out = run(*given, "--table", "c1,c3", "--table", "c1", cwd=tmp_path).stdout
     assert "Counts of synthetic rows have other errors" in out
     assert "No table was read." in out and "c1,c3" in out and " rows " in out
-    document = run(*given, "--table", "c3, c1", "--json", cwd=tmp_path).stdout
-    assert '"columns": ["c1", "c3"]' in document
+    assert "c1,c3" in run(*given, "--table", "c3, c1", cwd=tmp_path).stdout
     refused(*given, "--table", "c1,x", cwd=tmp_path, says="'x'")
     refused(*given, "--table", "c0,c1,c2", cwd=tmp_path, says="past 1,000,000")
     refused(*words, "--table", "c1,c3", cwd=tmp_path, says="--schema")

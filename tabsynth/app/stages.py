@@ -171,6 +171,14 @@ def plan(page: Page) -> None:
     session = page.session
     facts = session.state.need_schema()
     current = session.state.settings
+
+    def stated(setting: str, first: str = "") -> str:
+        """Return a setting of the last plan as text, or with what a first one begins."""
+        value = None if current is None else getattr(current, setting)
+        if value is None:
+            return first
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
     heading("Plan the privacy cost")
     text("The plan follows from the schema and from what you state here. No row is read.")
     if facts.drafted:
@@ -180,27 +188,19 @@ def plan(page: Page) -> None:
             kind="warn",
         )
     with part("div", "fields"):
-        method = choice("Method", METHODS, "margnet" if current is None else current.method)
-        epsilon = field(
-            "ε", "1" if current is None else f"{current.epsilon:g}", "smaller is more private"
-        )
-        delta = field(
-            "δ", "1e-5" if current is None else f"{current.delta:g}", "well below 1 / rows"
-        )
-        rows = field(
-            "Number of rows for the plan",
-            "" if current is None else str(current.rows),
-            "known from elsewhere",
-        )
+        method = choice("Method", METHODS, stated("method", "margnet"))
+        epsilon = field("ε", stated("epsilon", "1"), "smaller is more private")
+        delta = field("δ", stated("delta", "1e-5"), "well below 1 / rows")
+        rows = field("Number of rows for the plan", stated("rows"), "known from elsewhere")
         holdout = field(
             "Rows kept apart for the report, in %",
             f"{100 * (0.25 if current is None else current.holdout):g}",
             "drawn at random, not fitted",
         )
-        name = field("Name of the fit", "fit" if current is None else current.name, "for its files")
+        name = field("Name of the fit", stated("name", "fit"), "for its files")
         ledger = field(
             "Project ledger, if there is one",
-            "" if current is None or current.ledger is None else str(current.ledger),
+            stated("ledger"),
             "of tabsynth ledger create; counts all fits together",
         )
     public = ui.checkbox("The number of rows is exact and public: the fit may use it")

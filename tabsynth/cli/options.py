@@ -145,12 +145,10 @@ class Settings:
     config: Path | None = option(
         "A TOML file with settings of the method; --set takes precedence.", panel=METHOD
     )
-    preset: str | None = option("A preset of the method, such as source.", panel=METHOD)
 
     def read(self) -> dict[str, Any]:
         """Read the settings that were typed, by name."""
-        typed = {} if self.preset is None else {"preset": self.preset}
-        return {**read_settings(self.config, ()), **typed, **read_settings(None, self.set or ())}
+        return read_settings(self.config, self.set or ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,7 +276,6 @@ class PlanRequest:
         "Show the standard error of the cells of this table, such as AGE,SEX, and what it is if the fit declares"
         " it, by the noise of margnet's counts. Needs --schema. Repeatable."
     )
-    as_json: bool = option("Print the plan as JSON.", "--json", default=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,5 @@
 """Printed plans of ``tabsynth plan``: the privacy cost of a method, without a table."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -59,7 +58,7 @@ def print_plan(request: PlanRequest, schema: "Schema | None", settings: Mapping[
     InputError
         If there is no such method, or it does not take a setting.
     """
-    from tabsynth.planning import bounds_of, column_errors, plan, plan_facts
+    from tabsynth.planning import bounds_of, column_errors, plan
 
     method, budget = request.method, _budget(request)
     check_method(method)
@@ -67,28 +66,15 @@ def print_plan(request: PlanRequest, schema: "Schema | None", settings: Mapping[
     parameters = arguments_of(method, own, settings, complete=False)
     fit_plan = plan(method, **budget, schema=schema, **parameters)
     errors = () if schema is None else column_errors(fit_plan, schema, request.rows)
-    if not request.as_json:
-        _print_noise(fit_plan, errors, request.rows)
-        return _print_bounds_of(fit_plan)
-    facts = {"method": method, **budget, "default": plan_facts(fit_plan)}
-    facts |= {"errors": [asdict(error) for error in errors]}
+    _print_noise(fit_plan, errors, request.rows)
     bounds = bounds_of(fit_plan)
-    attacker = {} if bounds is None else {"attacker": bounds.to_dict()}
-    return say(json.dumps({**facts, **attacker}))
+    for line in [] if bounds is None else bounds.lines():
+        say(line)
 
 
 def _budget(request: PlanRequest) -> dict[str, Any]:
     integer("rows", request.rows)
     return {"rows": request.rows, "epsilon": request.epsilon, "delta": request.delta}
-
-
-def _print_bounds_of(plan: "Plan") -> None:
-    """Print in words what the ε of a plan means for an attacker."""
-    from tabsynth.planning import bounds_of
-
-    bounds = bounds_of(plan)
-    for line in [] if bounds is None else bounds.lines():
-        say(line)
 
 
 def print_advantage(request: PlanRequest, refused: Mapping[str, Any]) -> None:
@@ -104,8 +90,6 @@ def print_advantage(request: PlanRequest, refused: Mapping[str, Any]) -> None:
     bound, rows, delta = float(request.max_advantage or 0), request.rows, request.delta
     refuse(refused, "A plan of --max-advantage", ("rows", "delta"))
     planned = plan_advantage(bound, rows, delta)
-    if request.as_json:
-        return say(json.dumps(planned.to_dict()))
     margnet = _rounded_down(planned.margnet)
     say(f"margnet: ε = {margnet}, by the privacy curve of its mechanisms")
     say(f"any method: ε = {_rounded_down(planned.epsilon)}, from ε and δ alone")
@@ -144,10 +128,6 @@ def print_tables(request: PlanRequest, schema: "Schema | None", refused: Mapping
     from tabsynth.table_errors import plan_tables
 
     plans = plan_tables([*map(column_names, request.table or ())], schema, **budget)
-    if request.as_json:
-        return say(
-            json.dumps({"method": method, **budget, "tables": [asdict(item) for item in plans]})
-        )
     say(
         f"Errors of tables for ε = {budget['epsilon']:g}, δ = {budget['delta']:g}; {budget['rows']:,} declared rows. No table"
         " was read."

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterable, Mapping
 
-from tabsynth._validate import quote
+from tabsynth._validate import list_first, quote
 from tabsynth.drafting.budget import draft_share
 from tabsynth.drafting.catalogue import CATALOGUE
 from tabsynth.drafting.identifiers import IDENTIFIERS
@@ -119,10 +119,4 @@ def group_names(columns: Iterable[tuple[str, str]]) -> dict[str, str]:
     by_text: dict[str, list[str]] = {}
     for name, text in columns:
         by_text.setdefault(text, []).append(name)
-    return {text: list_names(names) for text, names in by_text.items()}
-
-
-def list_names(names: list[str]) -> str:
-    """Return names in one line, cut short where they are many."""
-    ending = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return ", ".join(names[:LISTED]) + ending
+    return {text: list_first(names, LISTED) for text, names in by_text.items()}

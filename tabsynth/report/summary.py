@@ -1,8 +1,8 @@
 """The summary of a report in plain words: what its figures say, and what they cannot say."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from tabsynth._validate import quote
+from tabsynth._validate import list_first, quote
 from tabsynth.evaluation.baseline import BETTER, INCONCLUSIVE, NO_BETTER, NOTHING
 from tabsynth.evaluation.metric import Evaluation
 from tabsynth.evaluation.results import (
@@ -154,19 +154,12 @@ def _draft_sentences(drafted: Drafted) -> list[str]:
     if drafted.grouped:
         out.append(
             f"Values of fewer than {drafted.min_count} rows of all tables are taken together in"
-            f" {_list_some(map(quote, drafted.grouped))}."
+            f" {list_first(map(quote, drafted.grouped), LISTED)}."
         )
     if drafted.left_out:
         reasons = [f"{quote(name)} ({reason})" for name, reason in drafted.left_out.items()]
-        out.append(f"Not compared: {_list_some(reasons)}.")
+        out.append(f"Not compared: {list_first(reasons, LISTED)}.")
     return out
-
-
-def _list_some(texts: Iterable[str], limit: int = LISTED) -> str:
-    """Return a list in one line, cut short where it is long."""
-    listed = list(texts)
-    ending = f" and {len(listed) - limit} more" if len(listed) > limit else ""
-    return ", ".join(listed[:limit]) + ending
 
 
 def _sample_sentence(sampled: Sampled) -> str:
@@ -230,7 +223,7 @@ def _heaping(evaluation: Evaluation) -> list[str]:
         parts.append(
             f"{name} ({share.label}: {share.real:.0%} in the training and {share.synthetic:.0%} in the synthetic table)"
         )
-    return [f"Round numbers differ in {_list_some(parts, HEAPED_COLUMNS)}."] if parts else []
+    return [f"Round numbers differ in {list_first(parts, HEAPED_COLUMNS)}."] if parts else []
 
 
 def _below(evaluation: Evaluation) -> list[str]:
@@ -278,7 +271,7 @@ def _fares(item: Subgroups) -> str:
             f" {with_interval(item.gap, LEVEL)}."
         )
     return (
-        f"{text} Too small to judge: {_list_some(item.too_small, NAMED)}."
+        f"{text} Too small to judge: {list_first(item.too_small, NAMED)}."
         if item.too_small
         else text
     )

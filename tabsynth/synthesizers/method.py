@@ -26,7 +26,7 @@ from tabsynth._random import Randomness
 from tabsynth._shown import Shown
 from tabsynth._tensors import MAX_HEADER_BYTES, pack, read_tensors
 from tabsynth._typing import JsonObject
-from tabsynth._validate import native, one_of, quote
+from tabsynth._validate import list_first, native, one_of, quote
 from tabsynth.design import Design
 from tabsynth.drafting.drafts import identifying
 from tabsynth.encoding.holding import CodeRules
@@ -477,10 +477,9 @@ def check_identifiers(schema: Schema) -> None:
     reasons = {c.name: identifying(c) for c in schema.columns if c.provenance == "drafted"}
     named = [f"{quote(name)} ({reason})" for name, reason in reasons.items() if reason]
     if named:
-        unnamed = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
         raise InputError(
             "The schema has drafted columns that seem to identify people or records:"
-            f" {', '.join(named[:MOST_NAMED])}{unnamed}. Draft the schema again, which leaves them out, take"
+            f" {list_first(named, MOST_NAMED)}. Draft the schema again, which leaves them out, take"
             " them out of it, or declare them by hand if they may be learned."
         )
 

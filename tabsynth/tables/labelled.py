@@ -10,7 +10,7 @@ import pandas as pd
 
 from tabsynth._validate import MAX_COLUMNS
 from tabsynth.errors import InputError, one_line
-from tabsynth.schema.importers.labelled import declarations
+from tabsynth.schema.importers.labelled import declarations, reader
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.limits import Limits
 
@@ -43,14 +43,7 @@ def read_labelled(path: str | Path, ending: str, null_values: tuple[str, ...]) -
     ------
     InputError
     """
-    limits = Limits(path)
-    try:
-        import pyreadstat
-    except ImportError:
-        raise InputError(
-            f"{path}: SPSS and Stata files need pyreadstat; install it with pip install 'tabsynth[labelled]'."
-        ) from None
-    read = pyreadstat.read_sav if ending == ".sav" else pyreadstat.read_dta
+    limits, read = Limits(path), reader(path, ending == ".sav")
     try:
         _, about = read(str(path), metadataonly=True)
         width = sum(

@@ -1,4 +1,4 @@
-"""Whether rare values of single columns are there at all."""
+"""The coverage of rare values of single columns."""
 
 import math
 

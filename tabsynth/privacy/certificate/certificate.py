@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from tabsynth._files import read_json, sha256, write_text
 from tabsynth._typing import JsonMapping, JsonObject
-from tabsynth._validate import quote
+from tabsynth._validate import list_first, quote
 from tabsynth.design import UNCHANGED, Design, design_from
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting.mechanisms import (
@@ -271,9 +271,7 @@ def condition(names: Sequence[str]) -> str:
 
 def _named_columns(names: Sequence[str]) -> str:
     """Return columns in words, at most :data:`MOST_NAMED` by name."""
-    listed = ", ".join(map(quote, names[:MOST_NAMED]))
-    unlisted = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"{'columns' if len(names) > 1 else 'column'} {listed}{unlisted}"
+    return f"column{'s' * (len(names) > 1)} {list_first(map(quote, names), MOST_NAMED)}"
 
 
 def unchanged_facts(facts: Mapping[str, Sequence[str]]) -> JsonObject:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tabsynth._typing import JsonMapping, JsonObject
-from tabsynth._validate import quote
+from tabsynth._validate import list_first, quote
 from tabsynth.errors import InputError, TabsynthError
 from tabsynth.schema.column import Column
 from tabsynth.schema.editing import DROPPED, Edit, number
@@ -86,7 +86,7 @@ def schema_of(
             except TabsynthError as error:
                 problems.append(str(error).removeprefix(f"{source}: ").rstrip("."))
     if problems or bare:
-        clauses = [f"{join_names(bare)}: {NO_VALUES}"] if bare else []
+        clauses = [f"{list_first(bare, MOST_NAMED)}: {NO_VALUES}"] if bare else []
         extra = [f"and {len(problems) - MOST_NAMED} more"] if len(problems) > MOST_NAMED else []
         raise InputError(
             f"{source} does not state enough for {len(problems) + len(bare)} of {len(declarations)}"
@@ -95,12 +95,6 @@ def schema_of(
     if not columns:
         raise InputError(f"{source} declares no column that can be learned.")
     return Schema(columns, left_out=left_out)
-
-
-def join_names(names: Sequence[str]) -> str:
-    """Return names in one text, at most :data:`MOST_NAMED`."""
-    text = ", ".join(names[:MOST_NAMED])
-    return text if len(names) <= MOST_NAMED else f"{text} and {len(names) - MOST_NAMED} more"
 
 
 def _complete(facts: JsonObject) -> JsonObject:

@@ -18,14 +18,13 @@ def matches(head: bytes, path: Path) -> bool:
     return head.startswith((*SPSS, STATA)) or old
 
 
-def declarations(path: Path, head: bytes) -> Iterator[Declaration]:
-    """Return what the file states of each variable.
+def reader(path: str | Path, of_spss: bool) -> Any:
+    """Return the function of pyreadstat that reads files of SPSS, or of Stata.
 
     Raises
     ------
     InputError
         Where pyreadstat is not installed.
-    FileFormatError
     """
     try:
         import pyreadstat
@@ -33,7 +32,19 @@ def declarations(path: Path, head: bytes) -> Iterator[Declaration]:
         raise InputError(
             f"{path}: SPSS and Stata files need pyreadstat; install it with pip install 'tabsynth[labelled]'."
         ) from None
-    read = pyreadstat.read_sav if head.startswith(SPSS) else pyreadstat.read_dta
+    return pyreadstat.read_sav if of_spss else pyreadstat.read_dta
+
+
+def declarations(path: Path, head: bytes) -> Iterator[Declaration]:
+    """Return what the file states of each variable.
+
+    Raises
+    ------
+    InputError
+        As :func:`reader`.
+    FileFormatError
+    """
+    read = reader(path, head.startswith(SPSS))
     try:
         _, about = read(str(path), metadataonly=True, user_missing=True)
     except Exception as error:  # pyreadstat has no common base for "this is no such file"
