@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -80,9 +80,9 @@ class TableError:
     columns: tuple[str, ...]
     cells: int
     counted: int
-    standard_error: float | None
-    relative: float | None
-    margins: dict[str, float]
+    standard_error: float | None = None
+    relative: float | None = None
+    margins: dict[str, float] = field(default_factory=dict)
     declared: float
 
 
@@ -135,9 +135,6 @@ def plan_tables(
             columns=table.names,
             cells=math.prod(table.shape),
             counted=math.prod(table.shape),
-            standard_error=None,
-            relative=None,
-            margins={},
             declared=error,
         )
         for columns, (table, error) in zip(column_sets, declared, strict=True)

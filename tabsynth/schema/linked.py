@@ -399,12 +399,7 @@ class LinkedSchema(Shown):
                 f"{where}: increasing names column {quote(name)}, which is not a learned column with an order and without"
                 " nulls beside the column of the order; name another, or leave it out."
             )
-        for rule in schema.rules:
-            if name in rule.names:
-                raise InputError(
-                    f"{where}: column {quote(name)} is increasing and in the rule {quote(rule.text)}, which may not hold"
-                    " then; leave out one of them."
-                )
+        _refuse_rules(name, schema, f"{where}: column {quote(name)} is increasing and in")
 
     def _check_gaps(self, name: str, schema: Schema, keys: TableKeys, where: str) -> None:
         if name not in (keys.order, *(keys.increasing or ())) or name not in schema.names:
@@ -418,12 +413,7 @@ class LinkedSchema(Shown):
                 f"{where}: gaps names column {quote(name)} of kind {column.kind}, which is not one of numbers, dates or times"
                 " alone; leave it out."
             )
-        for rule in schema.rules:
-            if name in rule.names:
-                raise InputError(
-                    f"{where}: column {quote(name)} has gaps and is in the rule {quote(rule.text)}, which may not hold then;"
-                    " leave out one of them."
-                )
+        _refuse_rules(name, schema, f"{where}: column {quote(name)} has gaps and is in")
 
     def _check_derived(self, name: str) -> None:
         """Refuse derived columns whose columns or references are not there."""
@@ -631,6 +621,15 @@ def read_schema(schema: AnySchemaLike) -> Schema | LinkedSchema:
     if isinstance(facts, dict) and facts.get("format") == FORMAT:
         return LinkedSchema.from_dict(facts, where)
     return Schema.from_dict(facts, where, text)
+
+
+def _refuse_rules(name: str, schema: Schema, problem: str) -> None:
+    """Raise InputError if a column is in a rule of its table; ``problem`` says where and what it is besides."""
+    for rule in schema.rules:
+        if name in rule.names:
+            raise InputError(
+                f"{problem} the rule {quote(rule.text)}, which may not hold then; leave out one of them."
+            )
 
 
 def read_table_schema(schema: AnySchemaLike) -> Schema:
