@@ -19,8 +19,9 @@ import pandas as pd
 from benchmark_data import PROTOCOL, data_file, missing  # on the path through config
 
 from tabsynth import Schema
+from tabsynth.evaluation.attacks.nearest import draw_rows
 from tabsynth.evaluation.utility.marginals import distance, marginal_sets, percentile_bins, to_bins
-from tabsynth.evaluation.utility.prediction import fold_rare, subsample
+from tabsynth.evaluation.utility.prediction import fold_rare
 from tabsynth.evaluation.utility.propensity import MAX_ROWS, tree
 from tabsynth.evaluation.utility.target import MAX_FIT, MAX_TEST, auroc, logistic, probabilities
 
@@ -56,13 +57,13 @@ def by_evaluation(
     away = distance(to_bins(train, bins), to_bins(synthetic, bins), sets, names, groups)
     results = {"k_marginal": 1000 * (1 - away.mean.value)}
     rng = np.random.default_rng(0)
-    rows = [subsample(part, MAX_ROWS, rng) for part in (train, synthetic)]
+    rows = [draw_rows(part, MAX_ROWS, rng) for part in (train, synthetic)]
     ratio = tree(*rows, rng).value
     results |= {"pmse_tree": ratio} if np.isfinite(ratio) else {}
     if target is not None:
         j = names.index(target)
         rng = np.random.default_rng(1)
-        tables = [train, subsample(synthetic, MAX_FIT, rng), subsample(test, MAX_TEST, rng)]
+        tables = [train, draw_rows(synthetic, MAX_FIT, rng), draw_rows(test, MAX_TEST, rng)]
         (_, fit, holdout), folded = fold_rare(tables, sizes)
         chances = probabilities(logistic, fit, holdout, j, folded)
         results["target_auroc"] = auroc(chances, holdout[:, j])
