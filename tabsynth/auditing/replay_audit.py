@@ -35,33 +35,20 @@ RARE = "y"  # of ``k`` in an artificial table
 NO_FLOAT = 2**53 + 1  # the first whole number that is no float
 # Kinds of neighbours: the cells in which their record differs from a random row.
 RECORDS: dict[str, dict[str, object]] = {
+    # The rarest value of every column, numbers at their bounds.
     "outlier": {"k": "z", "v": 0, "r": 1.0, "b": True},
     "undeclared": {"k": "unheard of", "v": -21, "r": 4.0},
     "lowest": {"v": 0, "r": -1.0, "b": False},
     "highest": {"v": 20, "r": 1.0, "b": True},
     "null": {"v": None},
-    "unique": {"k": RARE},
-    "minority": {"k": RARE},
+    "unique": {"k": RARE},  # which no other record has
+    "minority": {"k": RARE},  # the rarest class
     "copy": {},
     "extreme": {"k": "long " * 1000, "v": NO_FLOAT, "r": float(NO_FLOAT)},
 }
-# Kinds of neighbours of linked tables: how many stays the patient has, and how many events each of them.
+# Kinds of neighbours of linked tables: how many stays the patient has, and how many events each of them. A "full" one has
+# as many children as are used at every level, and one "beyond" more.
 LINKED_RECORDS = {"removed": (3, 2), "alone": (0, 0), "full": (3, 2), "beyond": (6, 5)}
-RECORD_DESCRIPTIONS = {
-    "outlier": "the rarest value of every column, numbers at their bounds",
-    "undeclared": "values that the schema does not declare",
-    "lowest": "all numbers and ordered values at their minimum",
-    "highest": "all numbers and ordered values at their maximum",
-    "null": "nulls in every column that allows them",
-    "unique": "a category that no other record has",
-    "minority": "one more record of the rarest class",
-    "copy": "a copy of another record",
-    "extreme": "integers that floats cannot represent, and a text of 5,000 characters",
-    "root row removed": "a row of the root with its records in the other tables",
-    "root row alone": "a row of the root without children",
-    "root row full": "a row of the root with as many children at every level as are used",
-    "root row beyond": "a row of the root with more children at every level than are used",
-}
 
 
 def make_table(seed: int) -> pd.DataFrame:
@@ -213,7 +200,6 @@ def _by_neighbour(lines: Sequence[NeighbourReplay]) -> list[dict[str, object]]:
         out.append(
             {
                 "neighbour": kind,
-                "about": RECORD_DESCRIPTIONS[kind],
                 "replays": len(results),
                 "differ": sum(not result.passes for result in results),
                 "compared": sum(result.compared for result in results),
