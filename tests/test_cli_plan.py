@@ -43,11 +43,10 @@ def test_votes_on_classes_are_priced():
     assert [f"  {purpose}: " in told(*words) for purpose in purposes] == [True] * 3 + [False]
 
 
-def test_a_preset_is_planned(tmp_path):
+def test_a_preset_is_planned():
     words = ("plan", "--rows", "900", "--epsilon", "3", "--method", "dp-wgan")
     text = told(*words, "--set", "preset=source")
     assert text != told(*words) and "worse than independent columns" in text
-    refused(*words, "--preset", "source", cwd=tmp_path, says="--set preset=VALUE")
 
 
 def test_noise_is_told():
