@@ -172,7 +172,7 @@ def plan(page: Page) -> None:
     facts = session.state.need_schema()
     current = session.state.settings
 
-    def stated(setting: str, first: str = "") -> str:
+    def text_of(setting: str, first: str = "") -> str:
         """Return a setting of the last plan as text, or with what a first one begins."""
         value = None if current is None else getattr(current, setting)
         if value is None:
@@ -188,19 +188,19 @@ def plan(page: Page) -> None:
             kind="warn",
         )
     with part("div", "fields"):
-        method = choice("Method", METHODS, stated("method", "margnet"))
-        epsilon = field("ε", stated("epsilon", "1"), "smaller is more private")
-        delta = field("δ", stated("delta", "1e-5"), "well below 1 / rows")
-        rows = field("Number of rows for the plan", stated("rows"), "known from elsewhere")
+        method = choice("Method", METHODS, text_of("method", "margnet"))
+        epsilon = field("ε", text_of("epsilon", "1"), "smaller is more private")
+        delta = field("δ", text_of("delta", "1e-5"), "well below 1 / rows")
+        rows = field("Number of rows for the plan", text_of("rows"), "known from elsewhere")
         holdout = field(
             "Rows kept apart for the report, in %",
             f"{100 * (0.25 if current is None else current.holdout):g}",
             "drawn at random, not fitted",
         )
-        name = field("Name of the fit", stated("name", "fit"), "for its files")
+        name = field("Name of the fit", text_of("name", "fit"), "for its files")
         ledger = field(
             "Project ledger, if there is one",
-            stated("ledger"),
+            text_of("ledger"),
             "of tabsynth ledger create; counts all fits together",
         )
     public = ui.checkbox("The number of rows is exact and public: the fit may use it")
