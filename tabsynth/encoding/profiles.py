@@ -4,6 +4,7 @@ Records of tables are counted one by one, which leaves open how they add up over
 rows of the root:
 
 - the number of rows in each table, in classes, and whether there is one, such as a death, by columns of the root;
+- of rows with a gap from the row before, the time of the last one, by whether there is such a row as a death;
 - of codes that repeat (``repeats`` of :class:`tabsynth.schema.linked.TableKeys`), the first three different ones, in pairs of one
   and the next, and the share of root rows that has a code, which the selection of codes has released;
 - of rows that matter (``events``), such as stays in hospital: which codes a root row has by the first of them, and the outcome:
@@ -21,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tabsynth.encoding.derived import growing_starts
+from tabsynth.encoding.gaps import GAP, from_gaps
 from tabsynth.encoding.linked import GRID, CodedTable, LinkedEncoder
 from tabsynth.encoding.rows import SharedRows
 
@@ -29,8 +31,13 @@ FIRSTS = 3  # different codes of a root row whose order is counted
 # Codes by the first event that count fully: of more, the squares of the weights sum to 1.
 MOST_CODES = 8
 OUTCOMES = 5  # no event; one; more; one and an end; more and an end
-# How shares of the budget of sets compare: pairs of codes have many cells.
-NUMBERS_WEIGHT, ORDER_WEIGHT, OUTCOMES_WEIGHT = 1.0, 11.0, 1.5
+# How shares of the budget of sets compare: pairs of codes have many cells. Those of outcomes are for each class of a column.
+NUMBERS_WEIGHT, ORDER_WEIGHT, OUTCOMES_WEIGHT, TIMES_WEIGHT = 1.0, 11.0, 0.3, 1.5
+# How much larger than it is the variance of the noise is taken to be, of counts of order, times and codes by outcome: what they say beyond
+# others hardly shows beside it. On an OMOP database with 140 deaths in a year after a stay, three seeds at ε = 3, 0.86 of the AUROC of mortality
+# - 0.5 is kept without, and 0.91 with 10 for codes by outcome; the error of the order is 0.074 without, and 0.067 with 3.
+DOUBT = 4.0
+MOST_TIMES = 40  # classes of the time of a last row
 MOST_GROUPS = 12  # codes of a column of the root beside an outcome
 Tables = Mapping[str, CodedTable]
 
@@ -58,6 +65,8 @@ class Profiles:
         The columns that are counted together.
     importance : list of float
         Of each set, how its share of the budget compares to those of others.
+    doubt : list of float
+        Of each set, how much larger the variance of its noise is taken to be.
     released : list of str
         Tables with codes of which the share of the root's rows that has each is released.
     sequence : str or None
@@ -71,10 +80,25 @@ class Profiles:
         self.columns: list[ProfileColumn] = []
         self.sets: list[tuple[int, ...]] = []
         self.importance: list[float] = []
+        self.doubt: list[float] = []
         deep = any(encoder.is_deep(name) for name in schema.names)
         self.classes = {name: _classes(encoder, name) for name in schema.names[1:] if deep}
         for name, starts in self.classes.items():
             self._add([ProfileColumn(f"rows of {name}", len(starts))], [(0,)], NUMBERS_WEIGHT)
+        ends = [j for j, column in enumerate(self.columns) if column.size == 2]
+        self.timed = [
+            (name, column)
+            for name in schema.names[1:]
+            for column in encoder.gaps[name]
+            if ends and not encoder.is_deep(name)
+        ]
+        for name, column in self.timed:
+            at = len(self.columns)
+            size = min(encoder.encoders[name].schema[column].size, MOST_TIMES)
+            self.columns.append(ProfileColumn(f"last {column}", size + 1))
+            self.sets += [(j, at) for j in ends]
+            self.importance += [TIMES_WEIGHT] * len(ends)
+            self.doubt += [DOUBT] * len(ends)
         self.released = [name for name, of in encoder.once.items() if of.shares is not None]
         codes = {name: len(encoder.once[name].codes) for name in self.released}
         self.sequence = max(codes, key=codes.__getitem__, default=None)
@@ -84,14 +108,10 @@ class Profiles:
             self.codes, shares = self.share_of(self.sequence)
             self.leading = self.codes[np.argsort(-shares, kind="stable")[:LEADING]]
             firsts = [ProfileColumn(f"code {n + 1}", LEADING + 2) for n in range(FIRSTS)]
-            self._add(firsts, [*pairwise(range(FIRSTS))], ORDER_WEIGHT)
+            self._add(firsts, [*pairwise(range(FIRSTS))], ORDER_WEIGHT, DOUBT)
         if encoder.events is not None:
             self._add([ProfileColumn("outcome", OUTCOMES)], [(0,)], NUMBERS_WEIGHT)
-        by_root = [
-            j
-            for j, column in enumerate(self.columns)
-            if column.size == 2 or column.name == "outcome"
-        ]
+        by_root = ends + [j for j, column in enumerate(self.columns) if column.name == "outcome"]
         self.root_columns = [
             (place, column)
             for place, column in enumerate(encoder.encoders[schema.root].schema.columns)
@@ -99,17 +119,24 @@ class Profiles:
         ]
         for _, column in self.root_columns:
             at = len(self.columns)
-            self.columns.append(ProfileColumn(column.name, min(column.size, MOST_GROUPS)))
+            groups = min(column.size, MOST_GROUPS)
+            self.columns.append(ProfileColumn(column.name, groups))
             self.sets += [(j, at) for j in by_root]
-            self.importance += [OUTCOMES_WEIGHT] * len(by_root)
+            self.importance += [OUTCOMES_WEIGHT * groups] * len(by_root)
+            self.doubt += [1.0] * len(by_root)
 
     def _add(
-        self, columns: list[ProfileColumn], sets: Sequence[tuple[int, ...]], importance: float
+        self,
+        columns: list[ProfileColumn],
+        sets: Sequence[tuple[int, ...]],
+        importance: float,
+        doubt: float = 1.0,
     ) -> None:
         start = len(self.columns)
         self.columns += columns
         self.sets += [tuple(start + j for j in columns_of) for columns_of in sets]
         self.importance += [importance] * len(sets)
+        self.doubt += [doubt] * len(sets)
 
     @property
     def sizes(self) -> list[int]:
@@ -125,7 +152,7 @@ class Profiles:
     def width(self) -> int:
         """The number of counts of :meth:`features`, those of released shares included."""
         of_sets = sum(math.prod(self.sizes[j] for j in columns) for columns in self.sets)
-        of_items = math.prod(self.item_sizes) if self.has_items else 0
+        of_items = math.prod(self.item_sizes) + len(self.codes) if self.has_items else 0
         return of_sets + of_items + len(self.released_shares()[0])
 
     @property
@@ -147,6 +174,7 @@ class Profiles:
         for name, starts in self.classes.items():
             number = np.bincount(self.encoder.roots(name, tables), minlength=roots)
             parts.append(np.searchsorted(starts, number, side="right") - 1)
+        parts += [self._last(name, column, tables, roots) for name, column in self.timed]
         if self.sequence is not None:
             parts += list(self._firsts(tables, roots).T)
         if self.encoder.events is not None:
@@ -177,6 +205,26 @@ class Profiles:
         number = np.bincount(root, minlength=len(outcome))[root]
         weights = np.floor(GRID / np.sqrt(np.maximum(number, MOST_CODES))) / GRID
         return SharedRows(np.column_stack([cells[:, 1], outcome[root] - 1]), weights), root
+
+    def _last(self, name: str, column: str, tables: Tables, roots: int) -> np.ndarray:
+        """Return the class of a column in the last row of each root, a class of its own where there is none.
+
+        It is that of the first row's value and all gaps, each in the middle of its cell.
+        """
+        table, schema = tables[name], self.encoder.encoders[name].schema
+        of, gaps = schema[column], schema[f"{column}{GAP}"]
+        amounts, after = (
+            np.append(np.mean(c.code_amounts(), axis=0), 0.0)[
+                table.codes[:, schema.names.index(c.name)]
+            ]
+            for c in (of, gaps)
+        )
+        amounts = from_gaps(of, amounts, after, table.parent, table.position)
+        lows = of.code_amounts()[0]
+        codes = np.searchsorted(lows[~np.isnan(lows)], amounts, side="right") - 1
+        out = np.full(roots, min(of.size, MOST_TIMES))
+        out[table.parent] = codes * min(of.size, MOST_TIMES) // of.size  # the last row counts
+        return out
 
     def _firsts(self, tables: Tables, roots: int) -> np.ndarray:
         """Return the first different codes of each root: a leading one, another one, or none; shape (roots, FIRSTS)."""
@@ -211,7 +259,7 @@ class Profiles:
     def features(self, tables: Tables) -> sp.csr_matrix:
         """Return what each row of the root adds to each count of profiles, and then to each released share; shape (roots, counts).
 
-        The counts are those of :attr:`sets`, one after the other, of items, and of released shares of codes.
+        The counts are those of :attr:`sets`, one after the other, of items, of these with any outcome, and of released shares of codes.
         """
         rows = self.rows(tables).codes
         n, blocks = len(rows), list[sp.csr_matrix]()
@@ -224,9 +272,30 @@ class Profiles:
             cells = np.ravel_multi_index(items.codes.T, self.item_sizes)
             shape = (n, math.prod(self.item_sizes))
             assert items.shares is not None
-            blocks.append(_matrix(items.shares, root, cells, shape))
+            of_items = _matrix(items.shares, root, cells, shape)
+            blocks += [of_items, sp.csr_matrix(of_items @ self._any_outcome())]
         blocks += [self.presence(name, tables) for name in self.released]
         return sp.hstack(blocks, format="csr")
+
+    def _any_outcome(self) -> sp.csr_matrix:
+        """Return the sums over outcomes, shape (items, codes)."""
+        codes, outcomes = self.item_sizes
+        return sp.kron(sp.eye(codes), np.ones((outcomes, 1)), format="csr")
+
+    def targets(self, counts: np.ndarray, stds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return noisy counts of sets and items, and those of items with any outcome; and how far each may be missed.
+
+        Codes by the first event are trusted more than what outcomes add to them.
+        """
+        of_sets = [math.prod(self.sizes[j] for j in columns) for columns in self.sets]
+        doubt = np.full(len(counts), DOUBT)
+        doubt[: sum(of_sets)] = np.repeat(self.doubt, of_sets)
+        missed = stds * np.sqrt(doubt)
+        if not self.has_items:
+            return counts, missed
+        items = slice(sum(of_sets), None)
+        sums, squares = (x[items] @ self._any_outcome() for x in (counts, stds**2))
+        return np.concatenate([counts, sums]), np.concatenate([missed, np.sqrt(squares)])
 
     def presence(self, name: str, tables: Tables) -> sp.csr_matrix:
         """Return whether rows of the root have each code of a table whose share is released, shape (roots, codes)."""

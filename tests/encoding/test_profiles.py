@@ -12,7 +12,7 @@ from test_derived import schema as derived_schema
 
 from tabsynth import Categorical, LinkedSchema, Schema
 from tabsynth.encoding.derived import DerivedEncoder
-from tabsynth.encoding.profiles import OUTCOMES, Profiles
+from tabsynth.encoding.profiles import DOUBT, OUTCOMES, Profiles
 from tabsynth.errors import InputError
 
 KINDS = ("home", "hospital")
@@ -88,6 +88,22 @@ def test_profiles_are_those_of_the_tables(seed):
         assert sorted(of_root[i]) == [(by_code.tolist().index(c - 1), outcome - 1) for c in known]
 
 
+def test_the_time_of_the_last_stay_is_near_its_day():
+    """Cells of days and of gaps are added up: of four years in 40 classes the last stay is one class away at most."""
+    encoder, given = encoder_with_events(), drawn(200)
+    profiles = Profiles(encoder)
+    (j,) = [j for j, column in enumerate(profiles.columns) if column.name == "last start"]
+    classes = profiles.rows(encoder.to_tables(given)).codes[:, j]
+    stays = given["stays"].assign(
+        day=(pd.to_datetime(given["stays"]["start"]) - pd.Timestamp("2020-01-01")).dt.days
+    )
+    stays = stays.sort_values(["person", "day"], kind="stable").groupby("person").head(5)
+    last = stays.groupby("person")["day"].max().reindex(given["people"]["person"])
+    assert profiles.columns[j].size == 41 and (classes[last.isna().to_numpy()] == 40).all()
+    apart = np.abs(classes + 0.5 - last.to_numpy() / 1461 * 40)[last.notna().to_numpy()]
+    assert apart.max() <= 2 and apart.mean() < 1
+
+
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 999), person=st.integers(0, 11))
 def test_one_person_moves_counts_by_a_norm_of_one(seed, person):
@@ -152,6 +168,20 @@ def test_features_add_up_to_the_counts():
     sizes = [np.prod([profiles.sizes[j] for j in s]) for s in profiles.sets]
     for start, size in zip(np.cumsum([0, *sizes[:-1]]), sizes, strict=True):
         assert features[:, start : start + size].sum() == 50
+
+
+def test_targets_are_the_counts_and_their_sums_over_outcomes():
+    encoder, given = encoder_with_events(), drawn(50, 3)
+    profiles, coded = Profiles(encoder), encoder.to_tables(given)
+    exact = np.asarray(profiles.features(coded).sum(axis=0)).ravel()
+    codes = len(profiles.codes)
+    counted = exact[: -codes - len(profiles.released_shares()[0])]
+    targets, missed = profiles.targets(counted, np.full(len(counted), 3.0))
+    assert targets == pytest.approx(exact[: len(targets)])
+    assert len(targets) == profiles.width - len(profiles.released_shares()[0]) == len(missed)
+    # Counts are missed by their noise at least, and sums of four outcomes by twice as much.
+    assert missed.min() == 3 and missed[-codes:] == pytest.approx(6)
+    assert missed[-codes - 1] == pytest.approx(3 * np.sqrt(DOUBT))
 
 
 def test_two_tables_alone_have_no_profiles():

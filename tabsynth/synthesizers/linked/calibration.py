@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-DRAWN = 4  # times as many rows as are asked for
+DRAWN = 8  # times as many rows as are asked for
 TRUST = 0.03  # of the drawn rows against the counts: how much one of them tells of the population, in rows
 STEPS = 1_000  # of the optimiser
 LARGEST = 10.0  # log-odds that one count adds: of exact counts that cannot be met, they would grow without end

@@ -24,6 +24,7 @@ from tabsynth.encoding.linked import (
     ANCESTOR,
     CHILDREN,
     OWN,
+    POSITION,
     PREVIOUS,
     STEP,
     LinkedEncoder,
@@ -83,9 +84,9 @@ from tabsynth.training.loop import Progress, TrainingMonitor, run_steps
 # What pairs of later children must be worth to be counted, as a multiple of what those of the root must be. More of the
 # noise is left after their fit, for they are few: on patients and visits at ε = 1 transitions go from 0.248 to 0.241.
 WORTH_OF_LATER = 3.0
-# Shares of the budget: of profiles at most, which those of an OMOP database have by the importance of their sets, 41 in all;
+# Shares of the budget: of profiles at most, which those of an OMOP database have by the importance of their sets, 45 in all;
 # and of the codes by the first event.
-PROFILE_SHARE, FULL_IMPORTANCE, SHARE_BY_EVENT = 0.27, 41.0, 0.08
+PROFILE_SHARE, FULL_IMPORTANCE, SHARE_BY_EVENT = 0.27, 45.0, 0.08
 SHARES, CHANCES = "shares of codes", "chances of roots"  # stages of a fit after those of networks
 ROUNDS = 8  # steps of the former
 # Of the budget of records, the most that those of the root have, and the most as a multiple of another table's share.
@@ -107,11 +108,12 @@ def neighbours(records: Records, events: int | None = None) -> Workload:
     more than one: so of the root, each other column is counted with them. Of later children, which are few, columns of
     their own and their steps from the previous child matter, too.
     """
-    numbers = [j for j, column in enumerate(records.columns) if column.role == CHILDREN]
     if not records.context:
-        other_columns = set(range(len(records.columns))).difference(numbers)
+        numbers = [j for j, column in enumerate(records.columns) if column.role == CHILDREN]
+        gaps = [j for j, c in enumerate(records.columns) if is_gap(c.column.name)]  # all null
+        other_columns = set(range(len(records.columns))).difference(numbers, gaps)
         pairs = sorted((min(i, j), max(i, j)) for i in numbers for j in other_columns)
-        return Workload(tuple(pairs), None, tuple(numbers))
+        return Workload(tuple(pairs), None, tuple(numbers), given=tuple(gaps))
     # Of a column with gaps, rows after the first one of a parent have the value that follows from the gap.
     followed = {c.column.name.removesuffix(GAP) for c in records.columns if is_gap(c.column.name)}
     columns_of_row = {
@@ -131,9 +133,13 @@ def neighbours(records: Records, events: int | None = None) -> Workload:
     gaps = [j for j, c in enumerate(records.columns) if c.role == OWN and is_gap(c.column.name)]
     pairs += [(j, gap) for j in above if records.columns[j].column.name == size for gap in gaps]
     if events is not None:
-        of_row = (CHILDREN, OWN, ANCESTOR)
+        roles = (CHILDREN, OWN, ANCESTOR, POSITION)
         at = len(records.context) + events
-        others = (j for j, c in enumerate(records.columns) if c.role in of_row and j != at)
+        others = (
+            j
+            for j, c in enumerate(records.columns)
+            if c.role in roles and j != at and not (c.role == OWN and c.column.name in followed)
+        )
         pairs += [(min(j, at), max(j, at)) for j in others]
     roles = (CHILDREN, OWN, STEP)
     columns = tuple(

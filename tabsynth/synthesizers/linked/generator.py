@@ -101,6 +101,7 @@ class LinkedGenerator(nn.Module):
         """Take on noisy counts of profiles of ``roots`` rows of the root, beside the released shares; to be called after all fits."""
         assert self.profiles is not None
         shares, std = self.profiles.released_shares()
+        counts, stds = self.profiles.targets(counts, stds)
         every = np.concatenate([counts, roots * shares])
         noise = np.concatenate([stds, np.full(len(shares), roots * std)])
         self.counts = torch.from_numpy(np.stack([every, noise]))
