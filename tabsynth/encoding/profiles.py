@@ -92,10 +92,10 @@ class Profiles:
             for column in encoder.gaps[name]
             if ends and not encoder.is_deep(name)
         ]
-        for name, column in self.timed:
+        for name, dates in self.timed:
             at = len(self.columns)
-            size = min(encoder.encoders[name].schema[column].size, MOST_TIMES)
-            self.columns.append(ProfileColumn(f"last {column}", size + 1))
+            size = min(encoder.encoders[name].schema[dates].size, MOST_TIMES)
+            self.columns.append(ProfileColumn(f"last {dates}", size + 1))
             self.sets += [(j, at) for j in ends]
             self.importance += [TIMES_WEIGHT] * len(ends)
             self.doubt += [DOUBT] * len(ends)

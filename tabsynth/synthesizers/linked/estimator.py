@@ -133,12 +133,12 @@ def neighbours(records: Records, events: int | None = None) -> Workload:
     gaps = [j for j, c in enumerate(records.columns) if c.role == OWN and is_gap(c.column.name)]
     pairs += [(j, gap) for j in above if records.columns[j].column.name == size for gap in gaps]
     if events is not None:
-        roles = (CHILDREN, OWN, ANCESTOR, POSITION)
+        related = (CHILDREN, OWN, ANCESTOR, POSITION)
         at = len(records.context) + events
         others = (
             j
             for j, c in enumerate(records.columns)
-            if c.role in roles and j != at and not (c.role == OWN and c.column.name in followed)
+            if c.role in related and j != at and not (c.role == OWN and c.column.name in followed)
         )
         pairs += [(min(j, at), max(j, at)) for j in others]
     roles = (CHILDREN, OWN, STEP)
