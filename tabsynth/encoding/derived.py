@@ -122,9 +122,9 @@ class DerivedEncoder(LinkedEncoder):
                 int(c): (float(has), float(again))
                 for c, (has, again) in released.get(place, {}).items()
             }
-            std = float(released["std"]) if of else 0.0
+            std = float(released.get("std", math.nan if of else 0.0))
             numbers = [std, *(x for pair in of.values() for x in pair)]
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (AttributeError, TypeError, ValueError):
             numbers = [math.nan]
         if not all(0 <= number < math.inf for number in numbers):
             raise InputError(

@@ -413,6 +413,11 @@ class LinkedSchema(Shown):
                 f"{where}: gaps names column {quote(name)} of kind {column.kind}, which is not one of numbers, dates or times"
                 " alone; leave it out."
             )
+        if column.missing:
+            raise InputError(
+                f"{where}: gaps names column {quote(name)}, which has reasons for missing values; leave out the gaps, or the rows and"
+                " the reasons."
+            )
         _refuse_rules(name, schema, f"{where}: column {quote(name)} has gaps and is in")
 
     def _check_derived(self, name: str) -> None:

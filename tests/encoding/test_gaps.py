@@ -66,6 +66,25 @@ def test_values_are_put_together_again(rows, random):
     assert (far <= 99).all()
 
 
+def test_sums_of_gaps_follow_from_the_parent_to_the_last_bit():
+    """Tenths are no floats: a sum over all rows, less what is before the parent, would be rounded by other parents' gaps."""
+    column = Numeric(name="x", dtype="float64", low=0, high=1e6, resolution=0.1, bins=20)
+    rng = np.random.default_rng(0)
+    gaps = rng.integers(0, 200, 300) / 10
+    parent, position = np.arange(300) // 3, np.arange(300) % 3
+    amounts = np.where(position == 0, gaps, 0.0)
+    whole = from_gaps(column, amounts, gaps, parent, position)
+    first = [1e6 * rng.random(), 0.3, 7.7]
+    more = from_gaps(
+        column,
+        np.concatenate([[0.1, 0.0, 0.0], amounts]),
+        np.concatenate([first, gaps]),
+        np.concatenate([[0] * 3, parent + 1]),
+        np.concatenate([[0, 1, 2], position]),
+    )
+    assert (more[3:] == whole).all()
+
+
 def test_gaps_beyond_the_last_value_are_shortened_in_proportion():
     """By hand: two gaps of 60 in the 9 that are left; of half a gap more than these, each is 3.6. The other parent stays."""
     parent, place = np.array([0, 0, 0, 1, 1]), np.array([0, 1, 2, 0, 1])
@@ -160,6 +179,17 @@ def test_gaps_that_cannot_be_are_refused(keys, says):
     assert "\n" not in str(refused.value)
     with pytest.raises(InputError, match="need the parent"):
         LinkedSchema(plain.tables, {**given_keys, "patients": {"key": "patient", "gaps": ["x"]}})
+
+
+def test_a_column_with_gaps_has_no_reasons_for_missing_values():
+    table = Schema([Numeric(name="t", dtype="int64", low=0, high=99, missing={"-9": "unknown"})])
+    keys = {
+        "people": {"key": "p"},
+        "stays": {"parent": "people", "parent_key": "p", "max_children": 3, "order": "t", "gaps": ["t"]},
+    }  # fmt: skip
+    people = Schema([Numeric(name="age", dtype="int64", low=0, high=99)])
+    with pytest.raises(InputError, match=r"gaps names column 't', which has reasons for missing"):
+        LinkedSchema({"people": people, "stays": table}, keys)
 
 
 def test_a_column_with_gaps_in_a_rule_is_refused():

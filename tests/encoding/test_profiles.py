@@ -215,6 +215,16 @@ def test_damaged_released_shares_are_refused_in_one_line(damage):
         DerivedEncoder(LinkedSchema({**whole.tables, "people": people}, keys))
 
 
+@pytest.mark.parametrize("std", ["a", [1], float("nan")])
+def test_a_damaged_noise_without_shares_is_refused_in_one_line(std):
+    whole = encoder_with_events().declared
+    released = {k: v for k, v in whole.released.items() if k != "codes.code"} | {"std": std}
+    people = whole.tables["people"].replace(released=released)
+    keys = {name: of.to_dict() for name, of in whole.keys.items()}
+    with pytest.raises(InputError, match=r"released shares of codes\.code are damaged"):
+        DerivedEncoder(LinkedSchema({**whole.tables, "people": people}, keys))
+
+
 def test_shares_of_zero_are_none():
     """Shares are rounded: of very many roots a rare code may have a share of 0, and all may."""
     whole = encoder_with_events().declared

@@ -80,6 +80,8 @@ class LinkedGenerator(nn.Module):
         for column, block in zip(records.drawn, records.layout.blocks, strict=True):
             if column.optional:
                 smoothed = p[:, block.start : block.stop - 1] + SMALLEST
+                if is_gap(column.column.name):  # which first rows do not have: null, the last code
+                    smoothed.zero_()[:, -1] = 1.0
                 p[:, block.start : block.stop - 1] = smoothed / smoothed.sum(1, keepdim=True)
                 p[:, block.stop - 1] = 0
         self.root.set(p, mixture.shares)
