@@ -192,7 +192,7 @@ class DerivedEncoder(LinkedEncoder):
             start = np.where(np.isnan(start), low, start)
             days = np.clip(amounts - start, 0.0, high - low)
             if end:
-                days = np.minimum(days, np.maximum(end[0] - start, 0.0))
+                days = np.minimum(days, np.maximum(_latest(end[0]) - start, 0.0))
             values = pd.Series(days, index=frame.index).astype("Int64" if of.nulls else "int64")
             out = out.drop(columns=column).assign(**{f"{column}{DAYS}": values})
         if keys.repeats is not None:
@@ -262,7 +262,7 @@ class DerivedEncoder(LinkedEncoder):
                     dtype=float, na_value=np.nan
                 )
                 if end:
-                    amounts = np.minimum(amounts, end[0])
+                    amounts = np.minimum(amounts, _latest(end[0]))
                 frame[column] = of.from_amounts(amounts)
             for column in keys.inherited or ():
                 ancestor = _ancestor_with(declared, name, column)
@@ -363,6 +363,11 @@ class _Rows:
             index = pd.Index(self.keys[str(of.parent)][str(self.schema.keys[str(of.parent)].key)])
             values = values[index.get_indexer(pd.Index(self.keys[table][str(of.parent_key)]))]
         return values
+
+
+def _latest(end: np.ndarray) -> np.ndarray:
+    """Return the latest amount that a date may have, without a limit where the date that ends it is null."""
+    return np.where(np.isnan(end), np.inf, end)
 
 
 def _split(reference: str, name: str) -> tuple[str, str]:

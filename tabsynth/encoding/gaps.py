@@ -88,19 +88,17 @@ def from_gaps(
     """Return amounts of which each, but the first of a parent, is that of the row before and the gap.
 
     Where the gaps of a parent lead beyond the upper bound, all of them are shorter in proportion, and leave half a gap after the
-    last row. Rows of one parent follow each other in the order of their positions, and what they become follows from them alone, to the
-    last bit.
+    last row. Rows of one parent follow each other in the order of their positions. The amounts of a parent depend on its own rows alone.
     """
     highest = float(np.nanmax(column.code_amounts()[1]))
     starts = np.flatnonzero(position == 0)
     if not len(starts):
         return amounts.copy()
     number = np.diff(np.append(starts, len(amounts)))
+    # Sums of each parent by itself: differences of one sum of all rows would be rounded by the gaps of other parents.
     after = np.zeros(len(amounts))
-    for place in range(
-        1, int(number.max())
-    ):  # not one sum of all rows, whose rounding follows from other parents
-        at = np.flatnonzero(position == place)
+    for place in range(1, int(number.max())):
+        at = starts[number > place] + place
         after[at] = after[at - 1] + gaps[at]
     room, last = highest - amounts[starts], after[starts + number - 1]
     within = room * (number - 1) / (number - 0.5)

@@ -4,7 +4,7 @@ Records of tables are counted one by one, which leaves open how they add up over
 rows of the root:
 
 - the number of rows in each table, in classes, and whether there is one, such as a death, by columns of the root;
-- of rows with a gap from the row before, the time of the last one, by whether there is such a row as a death;
+- of tables with gaps, the time of the last row, by whether the root has a row in a table of which it has one at most, such as death;
 - of codes that repeat (``repeats`` of :class:`tabsynth.schema.linked.TableKeys`), the first three different ones, in pairs of one
   and the next, and the share of root rows that has a code, which the selection of codes has released;
 - of rows that matter (``events``), such as stays in hospital: which codes a root row has by the first of them, and the outcome:
@@ -16,7 +16,6 @@ Synthetic rows of the root are chosen by them: :mod:`tabsynth.synthesizers.linke
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,9 +32,9 @@ MOST_CODES = 8
 OUTCOMES = 5  # no event; one; more; one and an end; more and an end
 # How shares of the budget of sets compare: pairs of codes have many cells. Those of outcomes are for each class of a column.
 NUMBERS_WEIGHT, ORDER_WEIGHT, OUTCOMES_WEIGHT, TIMES_WEIGHT = 1.0, 11.0, 0.3, 1.5
-# How much larger than it is the variance of the noise is taken to be, of counts of order, times and codes by outcome: what they say beyond
-# others hardly shows beside it. On an OMOP database with 140 deaths in a year after a stay, three seeds at ε = 3, 0.86 of the AUROC of mortality
-# - 0.5 is kept without, and 0.91 with 10 for codes by outcome; the error of the order is 0.074 without, and 0.067 with 3.
+# The variance of the noise is multiplied by this for counts of order, times and codes by outcome, whose signal is weak. On an OMOP database
+# (three seeds, ε = 3), a factor of 3 for the order reduces its error from 0.074 to 0.067. A factor of 10 for codes by outcome raises the share of
+# AUROC - 0.5 that mortality keeps from 0.86 to 0.91.
 DOUBT = 4.0
 MOST_TIMES = 40  # classes of the time of a last row
 MOST_GROUPS = 12  # codes of a column of the root beside an outcome
@@ -66,7 +65,7 @@ class Profiles:
     importance : list of float
         Of each set, how its share of the budget compares to those of others.
     doubt : list of float
-        Of each set, how much larger the variance of its noise is taken to be.
+        Of each set, the factor by which the variance of its noise is multiplied when chances are fitted.
     released : list of str
         Tables with codes of which the share of the root's rows that has each is released.
     sequence : str or None
@@ -83,9 +82,11 @@ class Profiles:
         self.doubt: list[float] = []
         deep = any(encoder.is_deep(name) for name in schema.names)
         self.classes = {name: _classes(encoder, name) for name in schema.names[1:] if deep}
-        for name, starts in self.classes.items():
-            self._add([ProfileColumn(f"rows of {name}", len(starts))], [(0,)], NUMBERS_WEIGHT)
-        ends = [j for j, column in enumerate(self.columns) if column.size == 2]
+        numbers = [
+            self._add(ProfileColumn(f"rows of {name}", len(starts)), None, NUMBERS_WEIGHT)
+            for name, starts in self.classes.items()
+        ]
+        ends = [j for j in numbers if self.columns[j].size == 2]
         self.timed = [
             (name, column)
             for name in schema.names[1:]
@@ -93,12 +94,8 @@ class Profiles:
             if ends and not encoder.is_deep(name)
         ]
         for name, dates in self.timed:
-            at = len(self.columns)
             size = min(encoder.encoders[name].schema[dates].size, MOST_TIMES)
-            self.columns.append(ProfileColumn(f"last {dates}", size + 1))
-            self.sets += [(j, at) for j in ends]
-            self.importance += [TIMES_WEIGHT] * len(ends)
-            self.doubt += [DOUBT] * len(ends)
+            self._add(ProfileColumn(f"last {dates}", size + 1), ends, TIMES_WEIGHT, DOUBT)
         self.released = [name for name, of in encoder.once.items() if of.shares is not None]
         codes = {name: len(encoder.once[name].codes) for name in self.released}
         self.sequence = max(codes, key=codes.__getitem__, default=None)
@@ -107,36 +104,37 @@ class Profiles:
         if self.sequence is not None:
             self.codes, shares = self.share_of(self.sequence)
             self.leading = self.codes[np.argsort(-shares, kind="stable")[:LEADING]]
-            firsts = [ProfileColumn(f"code {n + 1}", LEADING + 2) for n in range(FIRSTS)]
-            self._add(firsts, [*pairwise(range(FIRSTS))], ORDER_WEIGHT, DOUBT)
+            previous: list[int] = []
+            for n in range(FIRSTS):
+                code = ProfileColumn(f"code {n + 1}", LEADING + 2)
+                previous = [self._add(code, previous, ORDER_WEIGHT, DOUBT)]
+        outcomes = list(ends)
         if encoder.events is not None:
-            self._add([ProfileColumn("outcome", OUTCOMES)], [(0,)], NUMBERS_WEIGHT)
-        by_root = ends + [j for j, column in enumerate(self.columns) if column.name == "outcome"]
+            outcomes.append(self._add(ProfileColumn("outcome", OUTCOMES), None, NUMBERS_WEIGHT))
         self.root_columns = [
             (place, column)
             for place, column in enumerate(encoder.encoders[schema.root].schema.columns)
             if self.columns and (column.ordered or column.size <= MOST_GROUPS)
         ]
         for _, column in self.root_columns:
-            at = len(self.columns)
             groups = min(column.size, MOST_GROUPS)
-            self.columns.append(ProfileColumn(column.name, groups))
-            self.sets += [(j, at) for j in by_root]
-            self.importance += [OUTCOMES_WEIGHT * groups] * len(by_root)
-            self.doubt += [1.0] * len(by_root)
+            self._add(ProfileColumn(column.name, groups), outcomes, OUTCOMES_WEIGHT * groups)
 
     def _add(
         self,
-        columns: list[ProfileColumn],
-        sets: Sequence[tuple[int, ...]],
+        column: ProfileColumn,
+        partners: Sequence[int] | None,
         importance: float,
         doubt: float = 1.0,
-    ) -> None:
-        start = len(self.columns)
-        self.columns += columns
-        self.sets += [tuple(start + j for j in columns_of) for columns_of in sets]
+    ) -> int:
+        """Add a column that is counted in a pair with each of some others, or by itself where these are None; return its number."""
+        at = len(self.columns)
+        self.columns.append(column)
+        sets = [(at,)] if partners is None else [(j, at) for j in partners]
+        self.sets += sets
         self.importance += [importance] * len(sets)
         self.doubt += [doubt] * len(sets)
+        return at
 
     @property
     def sizes(self) -> list[int]:

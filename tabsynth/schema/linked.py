@@ -20,6 +20,7 @@ from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import check_text, integer, make_fields_native, one_of, quote
 from tabsynth.design import Design
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
+from tabsynth.schema.column import Column
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import Schema
 from tabsynth.schema.temporal import Date, Temporal
@@ -413,11 +414,7 @@ class LinkedSchema(Shown):
                 f"{where}: gaps names column {quote(name)} of kind {column.kind}, which is not one of numbers, dates or times"
                 " alone; leave it out."
             )
-        if column.missing:
-            raise InputError(
-                f"{where}: gaps names column {quote(name)}, which has reasons for missing values; leave out the gaps, or the rows and"
-                " the reasons."
-            )
+        _refuse_reasons(column, f"{where}: gaps names column {quote(name)}")
         _refuse_rules(name, schema, f"{where}: column {quote(name)} has gaps and is in")
 
     def _check_derived(self, name: str) -> None:
@@ -440,6 +437,8 @@ class LinkedSchema(Shown):
                         raise InputError(
                             f"{where}: {fact} names column {quote(reference)}, which is no date of these tables; correct it."
                         )
+                    if isinstance(kind, Date):
+                        _refuse_reasons(kind, f"{where}: {fact} names column {quote(reference)}")
         if keys.repeats is not None:
             listed = keys.repeats in schema.names and schema[keys.repeats]
             if not listed or listed.nulls or listed.value_type != "int":
@@ -626,6 +625,14 @@ def read_schema(schema: AnySchemaLike) -> Schema | LinkedSchema:
     if isinstance(facts, dict) and facts.get("format") == FORMAT:
         return LinkedSchema.from_dict(facts, where)
     return Schema.from_dict(facts, where, text)
+
+
+def _refuse_reasons(column: Column, problem: str) -> None:
+    """Raise InputError if a column has reasons for missing values, of which a difference is not defined; ``problem`` names it."""
+    if column.missing:
+        raise InputError(
+            f"{problem}, which has reasons for missing values; leave it out, or declare the column without them."
+        )
 
 
 def _refuse_rules(name: str, schema: Schema, problem: str) -> None:

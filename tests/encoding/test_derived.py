@@ -241,3 +241,29 @@ def test_the_person_with_the_last_stay_changes_no_codes_of_others(seed):
         others = root[whole[name].parent] != gone
         assert len(fewer[name].codes) == others.sum() > 0
         assert (whole[name].codes[others] == fewer[name].codes).all()
+
+
+def test_a_limit_that_is_null_is_none():
+    """Days of codes end with the stay; of a stay whose end is not known they are those since its start."""
+    end = Date(name="end", bins=48, nulls=True, **DATES)
+    stays = Schema([STAYS["start"], end])
+    declared = schema()
+    keys = {name: of.to_dict() for name, of in declared.keys.items()}
+    encoder = DerivedEncoder(LinkedSchema({**declared.tables, "stays": stays}, keys))
+    given = tables()
+    given["stays"].loc[::2, "end"] = None
+    out = encoder.from_tables(encoder.to_tables(given), np.random.default_rng(0))
+    assert 0 < out["stays"]["end"].isna().sum() < len(out["stays"])
+    stay = out["codes"]["stay"].map(out["stays"].set_index("stay")["start"])
+    days = (pd.to_datetime(out["codes"]["day"]) - pd.to_datetime(stay)).dt.days
+    assert len(days) == len(given["codes"]) and days.between(0, 24).all()
+
+
+@pytest.mark.parametrize("name, column", [("stays", "end"), ("deaths", "died")])
+def test_dates_with_reasons_for_missing_values_have_no_days(name, column):
+    declared = schema()
+    date = Date(name=column, missing={"1900-01-01": "unknown"}, **DATES)
+    columns = [date if c.name == column else c for c in declared.tables[name].columns]
+    keys = {table: of.to_dict() for table, of in declared.keys.items()}
+    with pytest.raises(InputError, match=f"names column '.*{column}', which has reasons"):
+        LinkedSchema({**declared.tables, name: Schema(columns)}, keys)

@@ -66,7 +66,7 @@ def test_values_are_put_together_again(rows, random):
     assert (far <= 99).all()
 
 
-def test_sums_of_gaps_follow_from_the_parent_to_the_last_bit():
+def test_sums_of_gaps_depend_on_the_parent_alone():
     """Tenths are no floats: a sum over all rows, less what is before the parent, would be rounded by other parents' gaps."""
     column = Numeric(name="x", dtype="float64", low=0, high=1e6, resolution=0.1, bins=20)
     rng = np.random.default_rng(0)

@@ -80,7 +80,7 @@ class LinkedGenerator(nn.Module):
         for column, block in zip(records.drawn, records.layout.blocks, strict=True):
             if column.optional:
                 smoothed = p[:, block.start : block.stop - 1] + SMALLEST
-                if is_gap(column.column.name):  # which first rows do not have: null, the last code
+                if is_gap(column.column.name):  # null in first rows, which is the last code
                     smoothed.zero_()[:, -1] = 1.0
                 p[:, block.start : block.stop - 1] = smoothed / smoothed.sum(1, keepdim=True)
                 p[:, block.stop - 1] = 0
@@ -242,10 +242,8 @@ class LinkedGenerator(nn.Module):
         table = CodedTable(np.zeros((len(parent), width), dtype=np.int64), parent, position)
         tables[name] = table
         roots = encoder.roots(name, tables)
-        place, seen_codes = (
-            np.arange(len(roots)) - np.searchsorted(roots, roots),
-            self._seen_codes(name, tables),
-        )
+        place = np.arange(len(roots)) - np.searchsorted(roots, roots)
+        seen_codes = self._seen_codes(name, tables)
         order = np.argsort(place, kind="stable")
         for rows in np.split(order, np.cumsum(np.bincount(place, minlength=1))[:-1]):
             if not len(rows):
